@@ -4,6 +4,7 @@ use crate::carrier::{Forger, SOURCES};
 use crate::run::AT_ONCE;
 use crate::{Limits, MOST_SECONDS, check_target};
 use anyhow::Context;
+use etherparse::{TcpHeader, TcpOptionElement};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use serde::Serialize;
@@ -60,7 +61,8 @@ pub fn run_syns(config: &SynConfig, mut on_progress: impl FnMut(u64)) -> anyhow:
                 rng.random_range(1024..=u16::MAX),
             );
             let from = SocketAddrV4::new(forger.source(number), port);
-            let taken = forger.send_tcp(*from.ip(), &syn(from, target, rng.next_u32()));
+            let syn = syn(from, target, rng.next_u32())?;
+            let taken = forger.send_tcp(*from.ip(), &syn.to_bytes());
             *(if taken {
                 &mut report.sent
             } else {
@@ -84,44 +86,39 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// A SYN (RFC 9293 section 3.1) as hosts send it, with the largest segment of an Ethernet (section
 /// 3.7.1) for its only option.
-fn syn(from: SocketAddrV4, to: SocketAddrV4, sequence: u32) -> [u8; 24] {
-    let mut segment = [0; 24];
-    segment[..2].copy_from_slice(&from.port().to_be_bytes());
-    segment[2..4].copy_from_slice(&to.port().to_be_bytes());
-    segment[4..8].copy_from_slice(&sequence.to_be_bytes());
-    // The data begin after six words; SYN; the window.
-    segment[12..16].copy_from_slice(&[6 << 4, 0x02, 0xff, 0xff]);
-    // Kind, length and value of the option.
-    segment[20..].copy_from_slice(&[2, 4, 0x05, 0xb4]);
-    let checksum = checksum(from, to, &segment);
-    segment[16..18].copy_from_slice(&checksum.to_be_bytes());
-    segment
-}
-
-/// The checksum over the pseudo-header and a segment of even length, in which it is 0 (RFC 9293
-/// section 3.1): the complement of the sum of their words in ones' complement.
-fn checksum(from: SocketAddrV4, to: SocketAddrV4, segment: &[u8]) -> u16 {
+fn syn(from: SocketAddrV4, to: SocketAddrV4, sequence: u32) -> anyhow::Result<TcpHeader> {
+    let window = u16::MAX;
+    let mut header = TcpHeader::new(from.port(), to.port(), sequence, window);
+    header.syn = true;
+    header.set_options(&[TcpOptionElement::MaximumSegmentSize(LARGEST_SEGMENT)])?;
     let [source, destination] = [from, to].map(|address| address.ip().octets());
-    let parts = [&source[..], &destination, segment];
-    let words = parts.iter().flat_map(|part| part.chunks_exact(2));
-    let words = words.map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
-    let sum: u32 = words.sum::<u32>() + TCP + segment.len() as u32;
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
+    header.checksum = header.calc_checksum_ipv4_raw(source, destination, &[])?;
+    Ok(header)
 }
 
-/// TCP's number (RFC 9293 section 3.1).
-const TCP: u32 = 6;
+/// What an Ethernet carries, without the headers of IP and TCP.
+const LARGEST_SEGMENT: u16 = 1460;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use etherparse::checksum::Sum16BitWords;
     use proptest::prelude::*;
     use std::net::Ipv4Addr;
 
-    /// As a receiver checks it: with its checksum in it the sum is all ones.
+    /// As a receiver checks it (RFC 9293 section 3.1): with its checksum in it the sum is all ones.
     fn is_whole(from: SocketAddrV4, to: SocketAddrV4, segment: &[u8]) -> bool {
-        checksum(from, to, segment) == 0
+        let mut sum = Sum16BitWords::new().add_slice(segment);
+        for address in [from, to] {
+            sum = sum.add_4bytes(address.ip().octets());
+        }
+        let sum = sum.add_4bytes([0, 6, 0, segment.len() as u8]);
+        sum.ones_complement() == 0
+    }
+
+    fn syn(from: SocketAddrV4, to: SocketAddrV4, sequence: u32) -> Vec<u8> {
+        let header = super::syn(from, to, sequence).expect("a header");
+        header.to_bytes().to_vec()
     }
 
     #[test]

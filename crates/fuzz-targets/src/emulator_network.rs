@@ -7,6 +7,7 @@ use emulator::{
     Direction, End, Framing, LinkBetween, Network, NetworkConfig, Protocol, Rule, RuleId,
     StaticRoute,
 };
+use etherparse::checksum::Sum16BitWords;
 use link::{Bottleneck, Jitter, LinkConfig};
 
 const MOST_PACKETS: usize = 50;
@@ -56,14 +57,8 @@ fn mend(packet: &mut [u8]) {
     let length = (packet.len() as u16).to_be_bytes();
     packet[2..4].copy_from_slice(&length);
     packet[10..12].fill(0);
-    let mut sum: u32 = packet[..20]
-        .chunks(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-        .sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    packet[10..12].copy_from_slice(&(!sum as u16).to_be_bytes());
+    let sum = Sum16BitWords::new().add_slice(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.ones_complement().to_ne_bytes());
 }
 
 fn rule(octets: &[u8]) -> Rule {

@@ -1,6 +1,8 @@
 //! Routers answer when somebody asks whether they are there (RFC 792, "Echo"; RFC 4443 section 4).
 
-use super::{checksum, error, v4, v6};
+use etherparse::checksum::Sum16BitWords;
+
+use super::{error, v4, v6};
 use crate::protocol::Protocol;
 
 const REQUEST_V4: u8 = 8;
@@ -40,14 +42,15 @@ fn answer_v4(packet: &[u8], identification: u16) -> Answer {
     match header.protocol() {
         Protocol::ICMP => {
             let is_request = payload.len() >= 8 && payload[0] == REQUEST_V4 && payload[1] == 0;
-            if !is_request || checksum::of(payload) != 0 || !v4::is_one_host(header.source()) {
+            let sum = Sum16BitWords::new().add_slice(payload);
+            if !is_request || sum.ones_complement() != 0 || !v4::is_one_host(header.source()) {
                 return Answer::Silence;
             }
             let mut message = payload.to_vec();
             message[0] = REPLY_V4;
             message[2..4].fill(0);
-            let sum = checksum::of(&message);
-            message[2..4].copy_from_slice(&sum.to_be_bytes());
+            let sum = Sum16BitWords::new().add_slice(&message);
+            message[2..4].copy_from_slice(&sum.ones_complement().to_ne_bytes());
             let outer = v4::new_header(
                 [header.destination(), header.source()],
                 Protocol::ICMP,
@@ -73,19 +76,17 @@ fn answer_v6(packet: &[u8]) -> Answer {
     match protocol {
         Protocol::ICMPV6 => {
             let addresses = [header.source(), header.destination()];
-            let mut sum = v6::pseudo_header(addresses, protocol, payload.len());
-            sum.add(payload);
+            let sum = v6::pseudo_header(addresses, protocol, payload.len()).add_slice(payload);
             let is_request = payload.len() >= 8 && payload[0] == REQUEST_V6 && payload[1] == 0;
-            if !is_request || sum.finish() != 0 || !v6::is_one_host(header.source()) {
+            if !is_request || sum.ones_complement() != 0 || !v6::is_one_host(header.source()) {
                 return Answer::Silence;
             }
             let mut message = payload.to_vec();
             message[0] = REPLY_V6;
             message[2..4].fill(0);
             let addresses = [header.destination(), header.source()];
-            let mut sum = v6::pseudo_header(addresses, protocol, message.len());
-            sum.add(&message);
-            message[2..4].copy_from_slice(&sum.finish().to_be_bytes());
+            let sum = v6::pseudo_header(addresses, protocol, message.len()).add_slice(&message);
+            message[2..4].copy_from_slice(&sum.ones_complement().to_ne_bytes());
             let outer = v6::new_header(addresses, protocol, message.len());
             Answer::Reply([&outer[..], &message].concat())
         }

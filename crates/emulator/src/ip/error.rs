@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{checksum, v4, v6};
+use etherparse::checksum::Sum16BitWords;
+
+use super::{v4, v6};
 use crate::protocol::Protocol;
 
 /// The time to live, or hop limit, of what routers send themselves.
@@ -80,8 +82,8 @@ fn about_v4(
     let room = LONGEST_V4 - v4::LEAST_HEADER - ICMP_HEADER;
     let quoted = &whole[..whole.len().min(room)];
     let mut message = icmp(kind, code, rest, quoted);
-    let sum = checksum::of(&message);
-    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let sum = Sum16BitWords::new().add_slice(&message);
+    message[2..4].copy_from_slice(&sum.ones_complement().to_ne_bytes());
     let addresses = [router, header.source()];
     let outer = v4::new_header(
         addresses,
@@ -119,9 +121,8 @@ fn about_v6(packet: &[u8], problem: Problem, router: Ipv6Addr) -> Option<Vec<u8>
     let quoted = &whole[..whole.len().min(room)];
     let mut message = icmp(kind, code, rest, quoted);
     let addresses = [router, header.source()];
-    let mut sum = v6::pseudo_header(addresses, Protocol::ICMPV6, message.len());
-    sum.add(&message);
-    message[2..4].copy_from_slice(&sum.finish().to_be_bytes());
+    let sum = v6::pseudo_header(addresses, Protocol::ICMPV6, message.len()).add_slice(&message);
+    message[2..4].copy_from_slice(&sum.ones_complement().to_ne_bytes());
     let outer = v6::new_header(addresses, Protocol::ICMPV6, message.len());
     Some([&outer[..], &message].concat())
 }

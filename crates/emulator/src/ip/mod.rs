@@ -1,6 +1,5 @@
 //! IP packets, as far as a router looks into them.
 
-pub(crate) mod checksum;
 pub(crate) mod echo;
 pub(crate) mod error;
 pub(crate) mod fragment;

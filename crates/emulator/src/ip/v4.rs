@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use super::checksum;
+use etherparse::checksum::Sum16BitWords;
+
 use crate::protocol::Protocol;
 
 /// The shortest header.
@@ -33,7 +34,10 @@ impl<'a> Header<'a> {
     }
 
     pub(crate) fn has_right_checksum(&self) -> bool {
-        checksum::of(self.octets()) == 0
+        Sum16BitWords::new()
+            .add_slice(self.octets())
+            .ones_complement()
+            == 0
     }
 
     /// The header alone, with its options.
@@ -94,12 +98,12 @@ impl<'a> Header<'a> {
 
 /// Takes one off the time to live, which is above zero, of a packet that has been read.
 pub(crate) fn decrement_time_to_live(packet: &mut [u8]) {
-    set_word(packet, 8, word(packet, 8).wrapping_sub(0x0100));
+    set_word(packet, 8, [packet[8] - 1, packet[9]]);
 }
 
 /// Changes the octet of the type of service.
 pub(crate) fn set_second_octet(packet: &mut [u8], value: u8) {
-    set_word(packet, 0, u16::from_be_bytes([packet[0], value]));
+    set_word(packet, 0, [packet[0], value]);
 }
 
 /// A header without options and with its checksum.
@@ -124,11 +128,12 @@ pub(crate) fn new_header(
     header
 }
 
-/// Writes the checksum of a header.
+/// Writes the checksum of a header. Its words are summed in the order of the machine and the sum is written in it,
+/// which is the same as in the order of the network (RFC 1071 section 2 (B)).
 pub(crate) fn write_checksum(header: &mut [u8]) {
     header[10..12].fill(0);
-    let sum = checksum::of(header);
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    let checksum = Sum16BitWords::new().add_slice(header).ones_complement();
+    header[10..12].copy_from_slice(&checksum.to_ne_bytes());
 }
 
 /// Whether a router may pass packets on to there (RFC 1812 sections 4.2.2.11 and 5.3.7): not to nowhere,
@@ -144,13 +149,14 @@ pub(crate) fn is_one_host(address: Ipv4Addr) -> bool {
     first != 0 && first != 127 && first < 224
 }
 
-fn word(packet: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([packet[at], packet[at + 1]])
-}
-
-/// Changes a word of the header, and the checksum with it.
-fn set_word(packet: &mut [u8], at: usize, new: u16) {
-    let checksum = checksum::updated(word(packet, 10), word(packet, at), new);
-    packet[at..at + 2].copy_from_slice(&new.to_be_bytes());
-    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+/// Changes a word of the header, and the checksum with it (RFC 1624 section 3, equation 3).
+fn set_word(packet: &mut [u8], at: usize, new: [u8; 2]) {
+    let complement = |at: usize| [!packet[at], !packet[at + 1]];
+    let checksum = Sum16BitWords::new()
+        .add_2bytes(complement(10))
+        .add_2bytes(complement(at))
+        .add_2bytes(new)
+        .ones_complement();
+    packet[at..at + 2].copy_from_slice(&new);
+    packet[10..12].copy_from_slice(&checksum.to_ne_bytes());
 }

@@ -2,7 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use super::checksum::Checksum;
+use etherparse::checksum::Sum16BitWords;
+
 use crate::protocol::Protocol;
 
 /// The length of the header.
@@ -117,13 +118,12 @@ pub(crate) fn pseudo_header(
     [source, destination]: [Ipv6Addr; 2],
     protocol: Protocol,
     length: usize,
-) -> Checksum {
-    let mut checksum = Checksum::default();
-    checksum.add(&source.octets());
-    checksum.add(&destination.octets());
-    checksum.add(&(length as u32).to_be_bytes());
-    checksum.add(&[0, 0, 0, protocol.0]);
-    checksum
+) -> Sum16BitWords {
+    Sum16BitWords::new()
+        .add_16bytes(source.octets())
+        .add_16bytes(destination.octets())
+        .add_4bytes((length as u32).to_be_bytes())
+        .add_2bytes([0, protocol.0])
 }
 
 /// Whether a router may pass packets on to there: not to nowhere, the host itself, a group, or a neighbour
