@@ -1,10 +1,10 @@
-//! IP addresses as they are written, with the zone that a link-local one needs (RFC 4007 section 11):
+//! IP addresses as text, with the zone that a link-local one needs (RFC 4007 section 11):
 //! `fe80::1%eth0`.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// An IP address, and where it is one of a single link, which.
+/// An IP address, and the interface that leads to it if it is link-local.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The address.
@@ -13,10 +13,10 @@ pub struct Address {
     pub zone: u32,
 }
 
-/// Why a text is no address.
+/// Why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressParseError {
-    /// It is none at all.
+    /// It is not an IP address.
     #[error("an IP address is expected")]
     Invalid,
     /// A link-local address without its interface.
@@ -25,7 +25,7 @@ pub enum AddressParseError {
     /// An interface where none is needed.
     #[error("only IPv6 link-local addresses (fe80::/10) have an interface after %")]
     NeedlessZone,
-    /// An interface that is not there.
+    /// An interface that does not exist.
     #[error("there is no interface {0}")]
     NoInterface(String),
 }
@@ -65,7 +65,7 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// The number of the interface in an address with a zone: the system reads these, and asks nobody.
+/// The number of the interface in an address with a zone. The system parses it, without a DNS query.
 fn number_of_zone(text: &str) -> Option<u32> {
     let address = (text, 0).to_socket_addrs().ok()?.next()?;
     Some(Address::from(address).zone).filter(|zone| *zone != 0)

@@ -81,7 +81,7 @@ impl Output {
         let _ = self.records.send(record).await;
     }
 
-    /// What has been written of it.
+    /// How far the writing has got.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -93,7 +93,7 @@ impl Output {
 }
 
 impl Progress {
-    /// Waits until no line was written for so long: there is none, or nobody reads them.
+    /// Waits until no line has been written for `time`: all are written, or nobody reads them.
     pub(crate) async fn stalled(&self, time: Duration) {
         let mut seen = None;
         loop {
@@ -107,7 +107,7 @@ impl Progress {
 }
 
 impl Writer {
-    /// What has been written.
+    /// How far the writing has got.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.clone()
     }

@@ -444,7 +444,7 @@ impl AssociationShared {
         self.outbound_streams.store(streams, Ordering::Relaxed);
     }
 
-    /// The driver tells that a message was taken which can never be sent.
+    /// The driver reports a message that was accepted and can never be sent.
     pub(crate) fn tell_not_sent(&self, message: &Outgoing) {
         self.notifications.push(Notification::SendFailed {
             info: message.info,

@@ -126,7 +126,7 @@ pub async fn run(options: Options, terminal: Terminal) -> Result<Outcome, Error>
     result
 }
 
-/// How long it is waited for each line about associations that are aborted.
+/// How long to wait for each line about associations that are aborted.
 const ABORT_TIME: Duration = Duration::from_secs(1);
 
 type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;

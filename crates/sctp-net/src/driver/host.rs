@@ -1,4 +1,4 @@
-//! What the engine of a port knows of the addresses of this host.
+//! Keeps the engine of a port informed of the addresses of this host.
 
 use std::time::{Duration, Instant};
 

@@ -23,7 +23,7 @@ pub(crate) struct Path {
     address: PathAddress,
     state: PathState,
     error_count: u32,
-    /// Whoever has the address said that it knows nothing of the association.
+    /// An ICMP message or an ABORT said that the association is unknown at the address.
     given_up: bool,
     /// What was set for this path alone; most have nothing.
     settings: Option<Box<PathConfig>>,

@@ -432,9 +432,10 @@ impl Association {
         }
     }
 
-    /// Gives up an address that answers as if there were no association, if it is not confirmed: it
-    /// may be anybody's (section 5.4), so it says nothing of the peer. Its owner gets no more of our
-    /// packets (RFC 5062 section 5.3). `false` when it is confirmed, or none of the association's.
+    /// Gives up an unconfirmed address that answers as if there were no association. It may belong to
+    /// another host (section 5.4), so its answer says nothing about the peer. Its owner gets no more of
+    /// our packets (RFC 5062 section 5.3). `false` when the address is confirmed, or not one of this
+    /// association.
     pub(super) fn gives_up_unconfirmed(
         &mut self,
         remote: IpAddr,
@@ -451,8 +452,8 @@ impl Association {
         unconfirmed.is_some()
     }
 
-    /// Gives up an address at which there is nobody, as long as the set-up has others to try, and
-    /// tries the next one at once.
+    /// Gives up an address where nobody listens, as long as the set-up has others to try, and tries
+    /// the next one at once.
     pub(super) fn tries_another(&mut self, index: PathIndex, context: &mut Context<'_>) -> bool {
         let has_others = (0..self.paths.len()).any(|other| other != index && self.is_tried(other));
         if !self.is_opening() || !has_others {

@@ -147,7 +147,7 @@ impl Setup {
         SetupTimeout::Retransmit
     }
 
-    /// The chunk goes out again at once: to another address, as the one that it went to has nobody.
+    /// The chunk was not answered and goes out again.
     pub(crate) fn repeat(&mut self) {
         self.repeated = true;
         self.due = true;

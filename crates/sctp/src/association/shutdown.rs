@@ -50,7 +50,7 @@ impl Shutdown {
     }
 
     /// SHUTDOWN-ACK-SENT is entered, with all data delivered: a SHUTDOWN ACK is to go out. T5 belongs
-    /// to the sender of a SHUTDOWN. Of whoever only answers one, T2 counts the attempts.
+    /// to the sender of a SHUTDOWN. On the answering side, T2 alone bounds the attempts.
     pub(crate) fn enter_ack_sent(&mut self) {
         self.send();
         self.guard = None;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn t2_alone_counts_the_attempts_of_who_only_answers() {
+    fn t2_alone_bounds_the_attempts_of_the_answering_side() {
         let config = EndpointConfig::default();
         let now = Instant::now();
         let mut shutdown = Shutdown::default();

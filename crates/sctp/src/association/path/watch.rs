@@ -50,9 +50,9 @@ impl Path {
         }
     }
 
-    /// Whoever has the address said that it knows nothing of the association: the same as more
-    /// errors than Path.Max.Retrans. If it is not even confirmed, it gets no HEARTBEATs any more,
-    /// unless the user asks for one. Tells whether that is news.
+    /// An ICMP message or an ABORT said that the association is unknown at the address: the same as
+    /// more errors than Path.Max.Retrans. An unconfirmed address gets no HEARTBEATs any more, unless
+    /// the user asks for one. Tells whether that is news.
     pub(crate) fn give_up(&mut self, config: &EndpointConfig) -> bool {
         let beyond = self.path_max_retrans(config).saturating_add(1);
         let is_news = self.error_count < beyond;
@@ -65,7 +65,7 @@ impl Path {
         is_news
     }
 
-    /// Whether [`Self::give_up`] was the last word about it.
+    /// Whether the path was given up and has not answered since.
     pub(crate) fn is_given_up(&self) -> bool {
         self.given_up
     }
@@ -234,8 +234,9 @@ impl Path {
             .as_ref()
             .and_then(|settings| settings.heartbeats)
             .unwrap_or(config.heartbeats);
-        let is_anybodys = self.given_up && self.state == PathState::Unconfirmed;
-        (is_enabled || self.is_probed(config)) && !is_anybodys
+        // It may belong to another host, which wants no more of them.
+        let is_unwanted = self.given_up && self.state == PathState::Unconfirmed;
+        (is_enabled || self.is_probed(config)) && !is_unwanted
     }
 
     pub(super) fn path_max_retrans(&self, config: &EndpointConfig) -> u32 {
