@@ -45,12 +45,12 @@ pub use ::tap::SipTap;
 pub use config::{Limits, SipNetConfig};
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
 pub use listen::{Listen, ListenParseError};
-pub use start_error::{StartError, StartProblem};
 pub use sctp::{SctpAssociation, SctpOver, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy};
 pub use sctp_net::Tap;
 pub use sctp_net::{
     AssociationState, AssociationStatistics, AssociationStatus, PathState, PathStatus,
 };
+pub use start_error::{StartError, StartProblem};
 pub use statistics::WireStatistics;
 pub use stream::WebSocketConfig;
 pub use tls::{

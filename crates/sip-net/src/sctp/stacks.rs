@@ -10,8 +10,8 @@ use sip::Transport;
 use crate::config::SipNetConfig;
 use crate::impairments::Impairments;
 use crate::listen::Listen;
-use crate::start_error::StartProblem;
 use crate::shared::Shared;
+use crate::start_error::StartProblem;
 use crate::statistics::WireStatistics;
 
 use super::over::{Opener, SctpOver};

@@ -593,12 +593,16 @@ async fn associations_are_limited() {
         max_connections: 1,
         ..Limits::default()
     };
-    let server = Node::start(SipNetConfig {
+    let mut server = Node::start(SipNetConfig {
         limits,
         ..config(LISTEN)
     });
     let mut client = Node::start(client_of(&server));
-    connect(&client, &server, true).await;
+    let first = connect(&client, &server, true).await;
+    client.send(Target::Flow(first), &request("a"));
+    // One that is known gives way to nobody.
+    let first = server.expect(&request("a")).await;
+    server.transports.known(first.connection);
     let second = client
         .transports
         .connect(Transport::Sctp, server.address(), true)
