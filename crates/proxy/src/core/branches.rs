@@ -478,6 +478,7 @@ impl Proxy {
         let Drafts {
             mut lines,
             branch: mut id,
+            back,
         } = mem::take(&mut self.drafts);
         id.clear();
         self.transactions.push_new_branch(&mut id);
@@ -532,7 +533,11 @@ impl Proxy {
             }
             _ => None,
         };
-        self.drafts = Drafts { lines, branch: id };
+        self.drafts = Drafts {
+            lines,
+            branch: id,
+            back,
+        };
         match sent {
             Some(Ok(client)) => {
                 self.statistics.forwarded += 1;

@@ -133,6 +133,7 @@ enum Purpose {
     RemoteTarget,
     Token,
     Name,
+    WayBack,
 }
 
 impl DialogMarks {
@@ -240,7 +241,16 @@ impl DialogMarks {
 
     /// A name for a call, or for a side of a dialog, in tables.
     pub(crate) fn name(&self, parts: &[&[u8]]) -> u64 {
-        let mut hasher = self.hasher(Purpose::Name);
+        self.hash(Purpose::Name, parts)
+    }
+
+    /// What shows that a way back was given out for a request with these parts.
+    pub(crate) fn way_back(&self, parts: &[&[u8]]) -> u64 {
+        self.hash(Purpose::WayBack, parts)
+    }
+
+    fn hash(&self, purpose: Purpose, parts: &[&[u8]]) -> u64 {
+        let mut hasher = self.hasher(purpose);
         for part in parts {
             add(&mut hasher, part);
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use sip::dialog::refreshes_target;
 use sip::transaction::ClientId;
-use sip::{Contact, Flow, Message, Name, NameAddr, Uri};
+use sip::{Contact, Flow, Message, Method, Name, NameAddr, Uri};
 use smallvec::SmallVec;
 
 use super::binding::AddressOfRecord;
@@ -21,6 +21,7 @@ use super::keys::Keys;
 use super::read_uri::ReadUri;
 use super::refreshed_targets::RefreshedTargets;
 use super::route::{self, Led, Own};
+use crate::text::Digits;
 
 /// What is known of dialogs, most of which is in their requests.
 #[derive(Debug)]
@@ -273,12 +274,14 @@ impl Dialogs {
             return;
         }
         if let (Some(tag), Some(peer)) = (request.from_tag_bytes(), request.to_tag_bytes()) {
-            self.note_target(request, peer, tag);
+            let side = self.side(call_id(request), peer, tag);
+            self.note_target(request, side);
         }
     }
 
-    /// Takes in where the sender of a response to a request within a dialog of ours wants to be reached from now on.
-    pub(crate) fn note_response(&mut self, response: &Message) {
+    /// Takes in where the sender of a response to a request within a dialog of ours wants to be reached from now on. Which
+    /// dialog that is, the request says: the response may have the tags of another one.
+    pub(crate) fn note_response(&mut self, request: &Message, response: &Message) {
         let is_refreshed = matches!(response.status(), Some(101..300))
             && response
                 .cseq()
@@ -286,9 +289,32 @@ impl Dialogs {
         if !is_refreshed {
             return;
         }
-        if let (Some(tag), Some(peer)) = (response.from_tag_bytes(), response.to_tag_bytes()) {
-            self.note_target(response, tag, peer);
+        if let (Some(tag), Some(peer)) = (request.from_tag_bytes(), request.to_tag_bytes()) {
+            let side = self.side(call_id(request), tag, peer);
+            self.note_target(response, side);
         }
+    }
+
+    /// Shows that this way back was given out for a request, and so that a message which has it is the request or a
+    /// response to it (RFC 3261 section 8.2.6.2). `to_tag`: that of the request.
+    pub(crate) fn way_back(
+        &self,
+        token: &str,
+        message: &Message,
+        to_tag: &[u8],
+        identity: &Identity,
+    ) -> Digits {
+        let user = user(message.from(), identity);
+        let (number, method) = message.cseq().unwrap_or((0, Method::Ack));
+        Digits::hexadecimal(self.marks.way_back(&[
+            token.as_bytes(),
+            call_id(message),
+            message.from_tag_bytes().unwrap_or_default(),
+            user.as_ref().map_or("", AddressOfRecord::as_str).as_bytes(),
+            &number.to_be_bytes(),
+            method.as_str().as_bytes(),
+            to_tag,
+        ]))
     }
 
     /// Takes notice of an INVITE whose caller has got the mark of an early dialog.
@@ -321,11 +347,10 @@ impl Dialogs {
         self.early.forget(client);
     }
 
-    /// Requests with this tag, and the peer's, are from now on for where a message says by its Contact.
-    fn note_target(&mut self, message: &Message, tag: &[u8], peer: &[u8]) {
+    /// Requests of this side are from now on for where a message says by its Contact.
+    fn note_target(&mut self, message: &Message, side: u64) {
         if let Some(contact) = contact(message) {
             let target = self.marks.remote_target(contact);
-            let side = self.side(call_id(message), tag, peer);
             self.refreshed.note(side, target);
         }
     }

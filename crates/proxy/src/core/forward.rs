@@ -33,9 +33,9 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) branch: &'a str,
     /// Our Via says that the next hop may send us requests by the connection, too (RFC 5923 section 8.1).
     pub(crate) offers_alias: bool,
-    /// A parameter of our Via that has a token of the flow which the request came along, for those who
-    /// do not remember it.
-    pub(crate) back: Option<(&'a str, &'a Flow)>,
+    /// A parameter of our Via that leads the responses back, for those who do not remember where the request came
+    /// from.
+    pub(crate) back: Option<(&'a str, &'a str)>,
     /// Where the request came from, and the mark of its UAS; `None` leaves the dialog without us.
     pub(crate) record_route: Option<(&'a Side, MarkText)>,
     /// Where it goes to.
@@ -87,6 +87,8 @@ pub(crate) struct Drafts {
     pub(crate) lines: String,
     /// The branch parameter of our Via.
     pub(crate) branch: String,
+    /// The parameter of our Via that leads the responses back.
+    pub(crate) back: String,
 }
 
 /// Makes the copy. The request is as it was received but for what routed it here. `lines`: a draft for those that are inserted.
@@ -134,7 +136,7 @@ fn written(
     }
     let record_routes = lines.len();
     lines.push_str("Via: ");
-    push_via(lines, how, tokens);
+    push_via(lines, how);
     lines.push_str("\r\n");
     let (record_routes, via) = lines.split_at(record_routes);
     request.write_onward(&Onward {
@@ -173,7 +175,7 @@ fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTokens) -> Me
         }
     }
     let mut via = String::with_capacity(USUAL_LENGTH);
-    push_via(&mut via, how, tokens);
+    push_via(&mut via, how);
     copy.push_front(Name::Via, via);
     if how.to.transport.is_reliable() {
         copy.ensure_content_length();
@@ -182,7 +184,7 @@ fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTokens) -> Me
 }
 
 /// Appends the value of our Via.
-fn push_via(text: &mut String, how: &Forwarding<'_>, tokens: &FlowTokens) {
+fn push_via(text: &mut String, how: &Forwarding<'_>) {
     text.push_str("SIP/2.0/");
     text.push_str(how.to.transport.via_name());
     text.push(' ');
@@ -196,11 +198,10 @@ fn push_via(text: &mut String, how: &Forwarding<'_>, tokens: &FlowTokens) {
     if how.offers_alias {
         text.push_str(";alias");
     }
-    if let Some((name, flow)) = how.back {
-        for part in [";", name, "="] {
+    if let Some((name, value)) = how.back {
+        for part in [";", name, "=", value] {
             text.push_str(part);
         }
-        tokens.push_to(text, flow);
     }
 }
 
@@ -396,7 +397,6 @@ mod tests {
                 .zip(transports.into_iter().cycle().skip(bits as usize % 3))
             {
                 let (from, to) = (side(from, is(0)), side(to, is(1)));
-                let flow = from.flow;
                 let how = Forwarding {
                     request_uri: if is(2) {
                         "sips:bob@192.0.2.7"
@@ -406,7 +406,7 @@ mod tests {
                     path: "",
                     branch: "z9hG4bK2.1",
                     offers_alias: is(3),
-                    back: flow.as_ref().map(|flow| ("flow", flow)),
+                    back: is(3).then_some(("flow", "token")),
                     record_route: is(4).then_some((&from, MarkText::VOID)),
                     to: &to,
                     max_breadth: is(5).then_some(60),

@@ -42,7 +42,7 @@ impl Proxy {
         let uac = Uac::Request(&context.request);
         let answered = self.dialogs.answer(&mut response, &self.identity, uac);
         if context.is_in_dialog {
-            self.dialogs.note_response(&response);
+            self.dialogs.note_response(&context.request, &response);
         }
         let is_early = context.is_invite() && !context.is_answered && (100..200).contains(&status);
         if is_early && !context.has_early_dialogs && matches!(answered, Answered::Marked { .. }) {

@@ -4,8 +4,9 @@
 //! What a stateful proxy remembers is in the message instead. The branch of our Via follows from the
 //! request and nothing else, so that a retransmission, a CANCEL or the ACK to a failure has the same
 //! one; and the Via has a signed token of the flow that the request came along, which leads the
-//! responses back along it, and shows that they answer a request that we have forwarded: any other
-//! response without a transaction is dropped (RFC 6026 section 7.3).
+//! responses back along it. Beside it is a keyed hash of it and of what a response has of its request, which shows that they
+//! answer a request that we have forwarded: any other response without a transaction is dropped (RFC 6026 section
+//! 7.3). The token alone is in Record-Route URIs, too.
 
 use std::mem;
 use std::time::Instant;
@@ -40,6 +41,16 @@ pub(super) struct Passing {
 
 /// The parameter of our Via that has the way back.
 const FLOW: &str = "flow";
+
+/// How many octets the hash has that is behind the token in it.
+const PROOF_LENGTH: usize = 16;
+
+/// The way back of a response.
+struct WayBack {
+    flow: Flow,
+    /// The request had a tag in To, which is the one that the response has.
+    had_to_tag: bool,
+}
 
 impl Passing {
     /// The length of what is held.
@@ -192,22 +203,49 @@ impl Proxy {
         arrival: Flow,
         mut response: Message,
     ) {
-        let back = response
-            .top_via()
-            .and_then(|via| self.tokens.decode(via.parameter(FLOW)?));
-        let Some(back) = back else {
+        let Some(WayBack {
+            flow: back,
+            had_to_tag,
+        }) = self.way_back(&response)
+        else {
             return;
         };
         response.remove_first_value(Name::Via);
         self.remove_claims(&mut response, &arrival);
         let identity = &self.identity;
         let answered = self.dialogs.answer(&mut response, identity, Uac::Response);
-        if answered == (Answered::Marked { is_within: true }) {
-            self.dialogs.note_response(&response);
+        if had_to_tag && answered == (Answered::Marked { is_within: true }) {
+            // What the request would say of its dialog, the response says.
+            self.dialogs.note_response(&response, &response);
         }
         self.withhold_identity(&mut response, &sip::Target::Flow(back), None);
         self.statistics.responses_passed_on += 1;
         self.transactions.respond_stateless(now, back, response);
+    }
+
+    /// The way back that our Via names, where it was given out for the request that is answered.
+    fn way_back(&self, response: &Message) -> Option<WayBack> {
+        let via = response.top_via()?;
+        let written = via.parameter(FLOW)?;
+        let (token, proof) = written.split_at_checked(written.len().checked_sub(PROOF_LENGTH)?)?;
+        let flow = self.tokens.decode(token)?;
+        let is_of_request_with = |to_tag: &[u8]| {
+            let expected = self
+                .dialogs
+                .way_back(token, response, to_tag, &self.identity);
+            expected.as_str() == proof
+        };
+        let to_tag = response.to_tag_bytes().unwrap_or_default();
+        let had_to_tag = !to_tag.is_empty() && is_of_request_with(to_tag);
+        (had_to_tag || is_of_request_with(b"")).then_some(WayBack { flow, had_to_tag })
+    }
+
+    /// Writes the way back for the responses to a request.
+    fn push_way_back(&self, text: &mut String, request: &Message, arrival: &Flow) {
+        self.tokens.push_to(text, arrival);
+        let to_tag = request.to_tag_bytes().unwrap_or_default();
+        let proof = self.dialogs.way_back(text, request, to_tag, &self.identity);
+        text.push_str(proof.as_str());
     }
 
     /// Sends a request to where it is for, or finds out where that is.
@@ -262,12 +300,17 @@ impl Proxy {
                 let Drafts {
                     mut lines,
                     mut branch,
+                    mut back,
                 } = mem::take(&mut self.drafts);
+                back.clear();
                 branch.clear();
                 self.loops.push_branch(&mut branch, request);
                 fingerprint.append_to(&mut branch);
                 let method = request.method();
                 let is_answered = method.is_some_and(|method| *method != Method::Ack);
+                if is_answered {
+                    self.push_way_back(&mut back, request, arrival);
+                }
                 let from = method
                     .is_some_and(is_record_routed)
                     .then(|| self.arrival_side(request, arrival))
@@ -284,7 +327,7 @@ impl Proxy {
                         path: &target.path,
                         branch: &branch,
                         offers_alias: self.identity.offers_alias(side.transport),
-                        back: is_answered.then_some((FLOW, &*arrival)),
+                        back: is_answered.then_some((FLOW, &back)),
                         record_route: from,
                         to: side,
                         max_breadth: max_breadth(request).filter(|_| has_breadth),
@@ -298,7 +341,11 @@ impl Proxy {
                 let needs_state = stream.is_some()
                     || to.transport().is_reliable() != arrival.transport.is_reliable();
                 if needs_state && let Some(received) = received.take() {
-                    self.drafts = Drafts { lines, branch };
+                    self.drafts = Drafts {
+                        lines,
+                        branch,
+                        back,
+                    };
                     self.statistics.requests -= 1;
                     self.transactions.handle_message(now, *arrival, received);
                     self.process_transaction_events(now);
@@ -329,7 +376,11 @@ impl Proxy {
                     };
                     self.transactions.send_written_stateless(written, to, peer);
                 }
-                self.drafts = Drafts { lines, branch };
+                self.drafts = Drafts {
+                    lines,
+                    branch,
+                    back,
+                };
             }
             Some((Resolved::Ask(query), _)) => {
                 let waiting = Waiting::Passing(Box::new(passing));

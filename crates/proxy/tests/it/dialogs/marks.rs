@@ -546,3 +546,66 @@ fn the_flow_of_a_mark_is_no_other_one() {
     }
     assert_eq!(sent_on(&mut bench, mallory(), request), Err(403));
 }
+
+/// The flow that a response goes back along is in Record-Route, too, for whoever has none of his own; only what answers a
+/// request that was passed on without state gets the marks of the caller.
+#[test]
+fn a_response_that_answers_nothing_gets_no_mark() {
+    for mut bench in benches() {
+        // Mallory has got a token of his own flow by a call, and the mark of a callee by another one.
+        let mut invite = request(Method::Invite, "sip:bob@example.com", "token");
+        invite.replace(Name::From, "<sip:mallory@example.net>;tag=m1");
+        invite.replace(Name::Contact, "<sip:mallory@10.0.0.7>");
+        bench.receive(mallory(), invite);
+        let call = Call::answered(&mut bench, 200, (mallory(), MALLORY), (bob(), BOB));
+        let routes = call.answer.values(Name::RecordRoute);
+        let token = routes.iter().find_map(|route| {
+            let (token, _) = route.strip_prefix("<sip:")?.split_once('@')?;
+            Some(token.to_owned())
+        });
+        let token = token.expect("a flow token");
+        let call = Call::of_bob(&mut bench);
+        // That of a request which was passed on without state is for its own From alone.
+        let own_way = call.forwarded.message.header(Name::Via);
+        let own_way = own_way
+            .filter(|via| via.contains(";flow="))
+            .map(str::to_owned);
+        let forged = format!("SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bKforged;flow={token}");
+        for via in [Some(forged), own_way].into_iter().flatten() {
+            for status in [183, 200] {
+                let mut answer = response(&call.forwarded.message, status, "callee")
+                    .with(Name::Contact, format!("<{VICTIM}>"));
+                answer.replace(Name::From, "<sip:alice@example.com>;tag=b1");
+                answer.remove_all(Name::Via);
+                answer.push_back(Name::Via, &via);
+                answer.push_back(Name::Via, "SIP/2.0/UDP 203.0.113.7;branch=z9hG4bKown");
+                bench.receive(mallory(), answer);
+                let sent = bench.sent();
+                assert!(sent.is_empty(), "{via}");
+            }
+        }
+    }
+}
+
+/// A response to a re-INVITE says where its sender is, and nothing of other sides of the dialog.
+#[test]
+fn a_response_with_the_tags_of_the_other_side_moves_nobody() {
+    for mut bench in benches() {
+        let mut call = Call::of_bob(&mut bench);
+        for method in [Method::Invite, Method::Update] {
+            let refresh = call.request(&method, false);
+            bench.receive(bob(), refresh);
+            let sent = bench.sent();
+            let is_request = |sent: &&Sent| sent.message.is_request();
+            let forwarded = sent.iter().find(is_request).expect("a request");
+            let mut ok =
+                response(&forwarded.message, 200, "").with(Name::Contact, format!("<{VICTIM}>"));
+            ok.replace(Name::From, "<sip:mallory@203.0.113.7>;tag=callee");
+            ok.replace(Name::To, "<sip:bob@example.com>;tag=b1");
+            bench.receive(mallory(), ok);
+            bench.sent();
+            let request = diverted(call.request(&Method::Info, true), VICTIM);
+            assert_eq!(sent_on(&mut bench, mallory(), request), Err(403));
+        }
+    }
+}
