@@ -1,9 +1,9 @@
-//! From the messages of a thread to the session that they were.
+//! From the messages of an exchange to the session that they were.
 
+use super::exchange::Exchange;
 use super::message::Entry;
 use super::method_code::MethodCode;
 use super::session::{Milestone, Outcome, Session, Timestamps};
-use super::thread::Thread;
 use crate::Time;
 
 /// Timers B and F of RFC 3261: 64 times T1.
@@ -30,13 +30,13 @@ pub(crate) enum End {
     TimedOut,
 }
 
-/// Judges a thread that began with an INVITE; `None` where the capture has not seen that. `now` is the
+/// Judges an exchange that began with an INVITE; `None` where the capture has not seen that. `now` is the
 /// time up to which the capture was read. The session still lacks its Call-IDs and addresses.
-pub(crate) fn judge(thread: &Thread, now: Time) -> Option<Judged> {
-    let entries = &thread.entries;
+pub(crate) fn judge(exchange: &Exchange, now: Time) -> Option<Judged> {
+    let entries = &exchange.entries;
     let set_up = SetUp::of(entries)?;
     let mut timestamps = set_up.timestamps(entries);
-    let [caller, callee] = &thread.registrations;
+    let [caller, callee] = &exchange.registrations;
     if let Some(registered) = caller {
         timestamps.set(Milestone::Register1, Some(registered.request));
         timestamps.set(Milestone::Ok1, registered.ok);
@@ -72,7 +72,7 @@ pub(crate) fn judge(thread: &Thread, now: Time) -> Option<Judged> {
         false => End::None,
     };
     let session = Session {
-        number: thread.number,
+        number: exchange.number,
         call_ids: Vec::new(),
         from: Box::default(),
         to: Box::default(),
@@ -92,7 +92,7 @@ pub(crate) fn judge(thread: &Thread, now: Time) -> Option<Judged> {
             (Some(ok), Some(bye)) => Some(bye.sent - ok.received),
             _ => None,
         },
-        messages: entries.len() as u64 + thread.omitted,
+        messages: entries.len() as u64 + exchange.omitted,
         retransmissions: entries
             .iter()
             .filter(|entry| entry.flags.is_retransmission)

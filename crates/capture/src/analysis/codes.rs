@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use measures::Delays;
 
 use super::call::{TIMEOUT_NANOSECONDS, response};
+use super::exchange::Added;
 use super::message::{Entry, Kind};
 use super::method_code::MethodCode;
-use super::thread::Added;
 use crate::Time;
 
 /// How often a message was seen.
@@ -51,7 +51,7 @@ impl Codes {
         }
     }
 
-    /// Counts a thread's requests by what became of them.
+    /// Counts an exchange's requests by what became of them.
     pub(crate) fn judge(&mut self, entries: &[Entry], now: Time) {
         for (at, request) in entries.iter().enumerate() {
             if request.kind != Kind::Request

@@ -66,17 +66,17 @@ enum Wanted {
 impl<'m> Fields<'m> {
     /// Goes once over the first line and all fields of a message, of which nothing has been read.
     #[inline]
-    pub(super) fn read(&mut self, octets: &'m [u8]) -> Result<Start<'m>, Unseen> {
+    pub(super) fn read(&mut self, octets: &'m [u8]) -> Result<Start<'m>, PeekError> {
         let begin = octets
             .iter()
             .position(|octet| !matches!(octet, b'\r' | b'\n'))
-            .ok_or(Unseen::Unreadable)?;
+            .ok_or(PeekError::Unreadable)?;
         let octets = &octets[begin..];
         if let Some(start) = self.read_usual(octets) {
             return Ok(start);
         }
         *self = Fields::default();
-        self.read_any(octets).map_err(|_| Unseen::Unreadable)
+        self.read_any(octets).map_err(|_| PeekError::Unreadable)
     }
 
     /// The same where the first line is as RFC 3261 wants it, every line ends with CRLF and none is folded, and where
@@ -413,10 +413,10 @@ fn thorough_length(value: &[u8]) -> Length {
     }
 }
 
-/// Why nothing can be seen in octets.
+/// Why a message cannot be peeked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unseen {
-    /// They are no message.
+pub(crate) enum PeekError {
+    /// The octets are no message.
     Unreadable,
     /// What groups messages is missing: Call-ID, CSeq, To or Via.
     Ungrouped,
@@ -429,17 +429,17 @@ mod tests {
 
     use super::*;
 
-    fn quickly(octets: &[u8]) -> Result<(Start<'_>, Fields<'_>), Unseen> {
+    fn quickly(octets: &[u8]) -> Result<(Start<'_>, Fields<'_>), PeekError> {
         let mut fields = Fields::default();
         let start = fields.read(octets)?;
         Ok((start, fields))
     }
 
     /// The same by the reader of `sip`.
-    fn thoroughly(octets: &[u8]) -> Result<(Start<'_>, Fields<'_>), Unseen> {
-        let (start, mut scan) = Scan::begin(octets).map_err(|_| Unseen::Unreadable)?;
+    fn thoroughly(octets: &[u8]) -> Result<(Start<'_>, Fields<'_>), PeekError> {
+        let (start, mut scan) = Scan::begin(octets).map_err(|_| PeekError::Unreadable)?;
         let mut fields = Fields::default();
-        while let Some(field) = scan.next_field().map_err(|_| Unseen::Unreadable)? {
+        while let Some(field) = scan.next_field().map_err(|_| PeekError::Unreadable)? {
             let place = match field.name() {
                 Some(Name::Via) => {
                     fields.add_vias(field.value);

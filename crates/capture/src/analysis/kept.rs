@@ -1,12 +1,12 @@
 //! The calls whose messages are kept to be drawn.
 
+use super::exchange::Exchange;
 use super::session::Session;
-use super::thread::Thread;
 
 /// A call that is to be drawn.
 #[derive(Debug)]
 pub(crate) struct KeptCall {
-    pub(crate) thread: Box<Thread>,
+    pub(crate) exchange: Box<Exchange>,
     /// `None` for registrations and whatever else is no call.
     pub(crate) session: Option<Session>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// Slow calls kept.
     const MOST_SLOW: usize = 50;
-    /// Threads kept by name: a Call-ID that registers again and again has many.
+    /// Exchanges kept by name: a Call-ID that registers again and again has many.
     const MOST_NAMED: usize = 100;
 
     /// Whether any call may be kept.
@@ -39,14 +39,14 @@ impl Kept {
         self.wants_worst || !self.wanted.is_empty()
     }
 
-    /// Takes a thread that is over, if it is one of those.
-    pub(crate) fn offer(&mut self, thread: Box<Thread>, session: Option<Session>) {
-        let is_named = thread
+    /// Keeps an exchange that is over, if it is wanted.
+    pub(crate) fn offer(&mut self, exchange: Box<Exchange>, session: Option<Session>) {
+        let is_named = exchange
             .call_ids
             .iter()
             .any(|call_id| self.wanted.iter().any(|wanted| **wanted == **call_id));
         if is_named && self.named.len() < Self::MOST_NAMED {
-            self.named.push(KeptCall { thread, session });
+            self.named.push(KeptCall { exchange, session });
             return;
         }
         let Some(session) = session.filter(|_| self.wants_worst) else {
@@ -55,14 +55,14 @@ impl Kept {
         if session.outcome.is_failure() {
             match self.failed.len() < self.most_failed {
                 true => self.failed.push(KeptCall {
-                    thread,
+                    exchange,
                     session: Some(session),
                 }),
                 false => self.more_failed += 1,
             }
         } else if let Some(delay) = session.call_setup_delay() {
             let call = KeptCall {
-                thread,
+                exchange,
                 session: Some(session),
             };
             if self.slowest.len() < Self::MOST_SLOW {

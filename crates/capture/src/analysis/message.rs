@@ -6,7 +6,7 @@ use ahash::RandomState;
 use sip::Transport;
 
 use super::addresses::plain_address;
-use super::fields::{Fields, Start, Unseen};
+use super::fields::{Fields, PeekError, Start};
 use super::labels::{Label, Labels};
 use super::method_code::MethodCode;
 use super::values::{is_session_description, sequence, tag};
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Response(u16),
 }
 
-/// One message of a thread, seen on one hop, in as few octets as will do: open calls are what the
+/// One message of an exchange, seen on one hop, in as few octets as will do: open calls are what the
 /// analysis needs memory for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     /// The method in CSeq.
     pub(crate) method: MethodCode,
     pub(crate) label: Label,
-    /// Source and destination among the ends of the thread.
+    /// Source and destination among the ends of the exchange.
     pub(crate) source: u8,
     pub(crate) destination: u8,
     /// How many Via values it has: one more at each proxy. A further leg of a B2BUA begins higher.
@@ -87,9 +87,9 @@ impl Entry {
     }
 }
 
-/// What a message says of itself, as far as it matters here.
+/// The few values of a message that the analysis needs.
 #[derive(Debug)]
-pub(crate) struct Glance<'m> {
+pub(crate) struct Peek<'m> {
     /// It is UTF-8.
     pub(crate) call_id: &'m [u8],
     /// The values of From and To, as written.
@@ -107,16 +107,16 @@ pub(crate) struct Glance<'m> {
     plain_addresses: OnceCell<[Option<&'m str>; 2]>,
 }
 
-impl<'m> Glance<'m> {
-    /// Looks at a message, once over its octets.
+impl<'m> Peek<'m> {
+    /// Reads them in one pass over the octets.
     pub(crate) fn at(
         octets: &'m [u8],
         hasher: &ShortHasher,
         labels: &mut Labels,
-    ) -> Result<Glance<'m>, Unseen> {
+    ) -> Result<Peek<'m>, PeekError> {
         let mut fields = Fields::default();
         let start = fields.read(octets)?;
-        Glance::of(start, &fields, hasher, labels).ok_or(Unseen::Ungrouped)
+        Peek::of(start, &fields, hasher, labels).ok_or(PeekError::Ungrouped)
     }
 
     fn of(
@@ -124,7 +124,7 @@ impl<'m> Glance<'m> {
         fields: &Fields<'m>,
         hasher: &ShortHasher,
         labels: &mut Labels,
-    ) -> Option<Glance<'m>> {
+    ) -> Option<Peek<'m>> {
         let call_id = fields.call_id?;
         if !is_ascii(call_id) && std::str::from_utf8(call_id).is_err() {
             return None;
@@ -153,7 +153,7 @@ impl<'m> Glance<'m> {
                 (Kind::Response(status), label, detail)
             }
         };
-        Some(Glance {
+        Some(Peek {
             call_id,
             from: fields.from,
             to,
@@ -182,7 +182,7 @@ impl<'m> Glance<'m> {
 /// Via values counted; a message with more has gone round in circles.
 const MOST_VIAS: u8 = 61;
 
-/// Makes short hashes of texts by which the messages of one thread are told apart. What others make up to be taken for the
+/// Makes short hashes of texts by which the messages of one exchange are told apart. What others make up to be taken for the
 /// same is in a call of their own, and they do not know the seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShortHasher {
@@ -230,18 +230,18 @@ mod tests {
 
     fn glance_at(text: &str) -> Option<(MethodCode, u32, u8, bool, bool)> {
         let hasher = RandomState::with_seeds(1, 2, 3, 4);
-        let glance = Glance::at(
+        let peek = Peek::at(
             text.as_bytes(),
             &ShortHasher::new(&hasher),
             &mut Labels::default(),
         )
         .ok()?;
         Some((
-            glance.method,
-            glance.cseq,
-            glance.depth,
-            glance.in_dialog,
-            glance.has_session_description,
+            peek.method,
+            peek.cseq,
+            peek.depth,
+            peek.in_dialog,
+            peek.has_session_description,
         ))
     }
 

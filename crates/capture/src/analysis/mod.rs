@@ -4,6 +4,7 @@ mod addresses;
 mod call;
 mod codes;
 mod correlation;
+mod exchange;
 mod fields;
 mod kept;
 mod labels;
@@ -12,13 +13,12 @@ mod losses;
 mod message;
 mod method_code;
 mod metrics;
+mod open_exchanges;
 mod registration;
 mod results;
 mod session;
-mod sip_threads;
+mod sip_exchanges;
 mod summary;
-mod thread;
-mod threads;
 mod timeline;
 mod users;
 mod values;
@@ -39,7 +39,7 @@ pub use results::{Delayed, Results};
 pub use session::{Milestone, Outcome, Session, Timestamps};
 pub use timeline::{Step, Timeline};
 
-use sip_threads::SipThreads;
+use sip_exchanges::SipExchanges;
 use summary::Summaries;
 
 /// What to analyse, and how much to remember.
@@ -83,7 +83,7 @@ impl Default for Options {
 /// open at a time and the users that have registered, not by the length of the capture.
 #[derive(Debug)]
 pub struct Analysis {
-    sip: SipThreads,
+    sip: SipExchanges,
     summaries: Summaries,
     sctp: SctpView,
     origin: Option<Time>,
@@ -96,7 +96,7 @@ impl Analysis {
         let seed = options.seed;
         let hasher = RandomState::with_seeds(seed, !seed, seed.rotate_left(32), 0x7461_6e64);
         Analysis {
-            sip: SipThreads::new(options, hasher.clone()),
+            sip: SipExchanges::new(options, hasher.clone()),
             summaries: Summaries::new(hasher.clone(), options.most_users),
             sctp: SctpView::new(hasher, options.most_associations),
             origin: None,

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::message::Kind;
 use super::method_code::MethodCode;
 use super::session::{Milestone, Outcome, Session, Timestamps};
-use super::sip_threads::SipThreads;
+use super::sip_exchanges::SipExchanges;
 use crate::{Endpoint, Event, SipSummary, SummaryStart, Time};
 
 /// The port that servers have: how to tell them from users.
@@ -71,7 +71,7 @@ impl Summaries {
         &mut self,
         event: &Event<'_>,
         summary: &SipSummary<'_>,
-        sip: &mut SipThreads,
+        sip: &mut SipExchanges,
     ) {
         let (kind, method) = match summary.start {
             SummaryStart::Request { method, .. } => (
@@ -150,7 +150,7 @@ impl Summaries {
     }
 
     /// Rows of Adnan 2012's table: callers and callees, each in the order in which they came up.
-    pub(crate) fn finish(&mut self, sip: &mut SipThreads, each: &mut dyn FnMut(&Session)) {
+    pub(crate) fn finish(&mut self, sip: &mut SipExchanges, each: &mut dyn FnMut(&Session)) {
         let (mut callers, mut callees) = (Vec::new(), Vec::new());
         for user in std::mem::take(&mut self.users) {
             let host = self
@@ -203,7 +203,13 @@ impl Summaries {
     }
 
     /// The time that the server takes for an INVITE: both have the same user in the Request-URI.
-    fn follow_invite(&mut self, milestone: Milestone, uri: &str, time: Time, sip: &mut SipThreads) {
+    fn follow_invite(
+        &mut self,
+        milestone: Milestone,
+        uri: &str,
+        time: Time,
+        sip: &mut SipExchanges,
+    ) {
         let Some(callee) = super::addresses::user_of(uri) else {
             return;
         };

@@ -33,9 +33,9 @@ impl Results {
             .into_iter()
             .flatten()
             .filter_map(|call| {
-                let entries = &call.thread.entries;
+                let entries = &call.exchange.entries;
                 let (first, last) = (entries.first()?, entries.last()?);
-                Some((call.thread.ends.clone(), first.sent, last.sent))
+                Some((call.exchange.ends.clone(), first.sent, last.sent))
             })
     }
 
@@ -60,12 +60,12 @@ struct Step {
 }
 
 fn draw(call: &KeptCall, labels: &Labels, chunks: Option<&ChunkArrows>) -> Ladder {
-    let thread = &call.thread;
-    let mut steps: Vec<Step> = thread
+    let exchange = &call.exchange;
+    let mut steps: Vec<Step> = exchange
         .entries
         .iter()
         .filter_map(|entry| {
-            let end = |at: u8| thread.ends.get(usize::from(at)).copied();
+            let end = |at: u8| exchange.ends.get(usize::from(at)).copied();
             let mut label = labels.text(entry.label);
             if entry.flags.has_session_description {
                 label.push_str(" (SDP)");
@@ -88,12 +88,12 @@ fn draw(call: &KeptCall, labels: &Labels, chunks: Option<&ChunkArrows>) -> Ladde
     let first = steps.first().map_or(Time::default(), |step| step.time);
     let last = steps.last().map_or(first, |step| step.time);
     if let Some(chunks) = chunks {
-        let between = chunks.between(&thread.ends, first, last);
+        let between = chunks.between(&exchange.ends, first, last);
         steps.extend(between.map(step_of));
         steps.sort_by_key(|step| step.time);
     }
     let first = steps.first().map_or(first, |step| step.time);
-    let left_out = steps.len().saturating_sub(MOST_ARROWS) as u64 + thread.omitted;
+    let left_out = steps.len().saturating_sub(MOST_ARROWS) as u64 + exchange.omitted;
     steps.truncate(MOST_ARROWS);
 
     let columns = Columns::of(steps.iter().map(|step| (step.source, step.destination)));
@@ -132,9 +132,9 @@ fn step_of(chunk: &ChunkArrow) -> Step {
 }
 
 fn title(call: &KeptCall) -> String {
-    let call_ids = super::session_table::joined(&call.thread.call_ids);
+    let call_ids = super::session_table::joined(&call.exchange.call_ids);
     let Some(session) = &call.session else {
-        return match &*call.thread.from {
+        return match &*call.exchange.from {
             "" => call_ids,
             user => format!("{user}: {call_ids}"),
         };

@@ -1,4 +1,4 @@
-//! The threads that are open: found by Call-ID, closed when nothing more is to be expected.
+//! The exchanges that are open: found by Call-ID, closed when nothing more is to be expected.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -7,22 +7,22 @@ use ahash::RandomState;
 use hashbrown::{HashMap, HashTable};
 use slab::Slab;
 
-use super::thread::{LegKeys, Thread, text};
+use super::exchange::{Exchange, LegKeys, text};
 use crate::Time;
 
-/// The open threads. Time is that of the messages.
+/// The open exchanges. Time is that of the messages.
 #[derive(Debug)]
-pub(crate) struct Threads {
-    threads: Slab<Open>,
+pub(crate) struct OpenExchanges {
+    exchanges: Slab<Open>,
     by_call_id: HashTable<Place>,
-    /// Where Call-IDs were found last: thread and leg. Most messages come a moment after another one of their call.
+    /// Where Call-IDs were found last: exchange and leg. Most messages come a moment after another one of their call.
     found_last: [(usize, usize); FOUND_LAST],
     /// Calls that a B2BUA may be about to carry on, by what both legs have in common.
     by_leg: HashMap<NonZeroU64, usize, RandomState>,
     hasher: RandomState,
     agenda: Agenda,
     most: usize,
-    /// Messages whose thread was not opened because too many were.
+    /// Messages whose exchange was not opened because too many were.
     pub(crate) refused: u64,
     /// The most that were open at a time.
     pub(crate) most_open: usize,
@@ -31,26 +31,26 @@ pub(crate) struct Threads {
 #[derive(Debug)]
 struct Open {
     /// In a place of its own: a table of so large things would be copied again and again as it grows.
-    thread: Box<Thread>,
+    exchange: Box<Exchange>,
     /// When the agenda has it, if it has.
     due: Option<Due>,
 }
 
-/// Where a Call-ID is: which thread, and which of its legs.
+/// Where a Call-ID is: which exchange, and which of its legs.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     hash: u64,
-    thread: usize,
+    exchange: usize,
     leg: usize,
 }
 
 /// How many Call-IDs it is remembered of where they were found.
 const FOUND_LAST: usize = 64;
 
-impl Threads {
-    pub(crate) fn new(hasher: RandomState, most: usize) -> Threads {
-        Threads {
-            threads: Slab::new(),
+impl OpenExchanges {
+    pub(crate) fn new(hasher: RandomState, most: usize) -> OpenExchanges {
+        OpenExchanges {
+            exchanges: Slab::new(),
             by_call_id: HashTable::new(),
             found_last: [(0, 0); FOUND_LAST],
             by_leg: HashMap::with_hasher(hasher.clone()),
@@ -62,71 +62,78 @@ impl Threads {
         }
     }
 
-    /// The thread of a Call-ID, and which of its legs that is.
+    /// The exchange of a Call-ID, and which of its legs that is.
     pub(crate) fn find(&mut self, call_id: &[u8]) -> Option<(usize, usize)> {
         let slot = slot(call_id);
-        let (thread, leg) = self.found_last[slot];
+        let (exchange, leg) = self.found_last[slot];
         // A Call-ID is in one place only: where it is, there is no other to look for.
-        if self.is_at(thread, leg, call_id) {
-            return Some((thread, leg));
+        if self.is_at(exchange, leg, call_id) {
+            return Some((exchange, leg));
         }
         let hash = self.hasher.hash_one(call_id);
         let is_wanted =
-            |place: &Place| place.hash == hash && self.is_at(place.thread, place.leg, call_id);
+            |place: &Place| place.hash == hash && self.is_at(place.exchange, place.leg, call_id);
         let place = self.by_call_id.find(hash, is_wanted)?;
-        let found = (place.thread, place.leg);
+        let found = (place.exchange, place.leg);
         self.found_last[slot] = found;
         Some(found)
     }
 
-    /// Whether this leg of a thread has this Call-ID.
+    /// Whether this leg of an exchange has this Call-ID.
     #[inline]
-    fn is_at(&self, thread: usize, leg: usize, call_id: &[u8]) -> bool {
-        self.threads.get(thread).is_some_and(|open| {
-            open.thread.call_ids.get(leg).map(|id| id.as_bytes()) == Some(call_id)
+    fn is_at(&self, exchange: usize, leg: usize, call_id: &[u8]) -> bool {
+        self.exchanges.get(exchange).is_some_and(|open| {
+            open.exchange.call_ids.get(leg).map(|id| id.as_bytes()) == Some(call_id)
         })
     }
 
-    /// Opens a thread; `None` when too many are open.
-    pub(crate) fn open(&mut self, thread: Thread) -> Option<usize> {
-        if self.threads.len() >= self.most {
+    /// Opens an exchange; `None` when too many are open.
+    pub(crate) fn open(&mut self, exchange: Exchange) -> Option<usize> {
+        if self.exchanges.len() >= self.most {
             self.refused += 1;
             return None;
         }
-        let hash = self.hasher.hash_one(thread.call_ids[0].as_bytes());
-        let thread = Box::new(thread);
-        let key = self.threads.insert(Open { thread, due: None });
+        let hash = self.hasher.hash_one(exchange.call_ids[0].as_bytes());
+        let exchange = Box::new(exchange);
+        let key = self.exchanges.insert(Open {
+            exchange,
+            due: None,
+        });
         self.insert_place(hash, key, 0);
-        self.most_open = self.most_open.max(self.threads.len());
+        self.most_open = self.most_open.max(self.exchanges.len());
         Some(key)
     }
 
-    /// Joins a further Call-ID to a thread: another leg of the same call. Returns which leg it is.
+    /// Joins a further Call-ID to an exchange: another leg of the same call. Returns which leg it is.
     pub(crate) fn join(&mut self, key: usize, call_id: &[u8]) -> Option<usize> {
         const MOST_LEGS: usize = 8;
         let hash = self.hasher.hash_one(call_id);
-        let thread = &mut self.threads.get_mut(key)?.thread;
-        if thread.call_ids.len() >= MOST_LEGS {
+        let exchange = &mut self.exchanges.get_mut(key)?.exchange;
+        if exchange.call_ids.len() >= MOST_LEGS {
             return None;
         }
-        thread.call_ids.push(text(call_id));
-        let leg = thread.call_ids.len() - 1;
+        exchange.call_ids.push(text(call_id));
+        let leg = exchange.call_ids.len() - 1;
         self.insert_place(hash, key, leg);
         Some(leg)
     }
 
-    fn insert_place(&mut self, hash: u64, thread: usize, leg: usize) {
-        let place = Place { hash, thread, leg };
+    fn insert_place(&mut self, hash: u64, exchange: usize, leg: usize) {
+        let place = Place {
+            hash,
+            exchange,
+            leg,
+        };
         self.by_call_id
             .insert_unique(hash, place, |place| place.hash);
     }
 
-    pub(crate) fn get(&self, key: usize) -> Option<&Thread> {
-        self.threads.get(key).map(|open| &*open.thread)
+    pub(crate) fn get(&self, key: usize) -> Option<&Exchange> {
+        self.exchanges.get(key).map(|open| &*open.exchange)
     }
 
-    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Thread> {
-        self.threads.get_mut(key).map(|open| &mut *open.thread)
+    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Exchange> {
+        self.exchanges.get_mut(key).map(|open| &mut *open.exchange)
     }
 
     /// Remembers a call as one that a B2BUA may carry on.
@@ -134,8 +141,8 @@ impl Threads {
         for leg_key in leg_keys.into_iter().flatten() {
             self.by_leg.insert(leg_key, key);
         }
-        if let Some(open) = self.threads.get_mut(key) {
-            open.thread.leg_keys = leg_keys;
+        if let Some(open) = self.exchanges.get_mut(key) {
+            open.exchange.leg_keys = leg_keys;
         }
     }
 
@@ -144,20 +151,20 @@ impl Threads {
         self.by_leg.get(&leg_key).copied()
     }
 
-    /// Notes when to look at a thread again.
+    /// Notes when to look at an exchange again.
     pub(crate) fn schedule(&mut self, key: usize) {
-        let Some(open) = self.threads.get_mut(key) else {
+        let Some(open) = self.exchanges.get_mut(key) else {
             return;
         };
-        let Some(patience) = open.thread.patience_seconds() else {
+        let Some(idle_timeout) = open.exchange.idle_timeout_seconds() else {
             return;
         };
         let due = self
             .agenda
-            .nearest(second(open.thread.latest) + patience + 1);
+            .nearest(second(open.exchange.latest) + idle_timeout + 1);
         // An entry that comes too early is moved when it comes; one that would come too late is of no use. Where nothing more
         // is expected it is moved now, so that calls end in the order in which they ended.
-        let is_over = open.thread.is_over();
+        let is_over = open.exchange.is_over();
         if open
             .due
             .is_none_or(|noted| noted.second > due || noted.second < due && is_over)
@@ -166,10 +173,10 @@ impl Threads {
         }
     }
 
-    /// Takes a thread out whose time has come by `now`; `None` when there is no more.
-    pub(crate) fn next_over(&mut self, now: Time) -> Option<Box<Thread>> {
+    /// Takes an exchange out whose time has come by `now`; `None` when there is no more.
+    pub(crate) fn next_over(&mut self, now: Time) -> Option<Box<Exchange>> {
         while let Some((noted, key)) = self.agenda.next_due(second(now)) {
-            let Some(open) = self.threads.get_mut(key) else {
+            let Some(open) = self.exchanges.get_mut(key) else {
                 continue;
             };
             // Entries of what was in this place before, or was noted anew since.
@@ -177,10 +184,10 @@ impl Threads {
                 continue;
             }
             open.due = None;
-            let Some(patience) = open.thread.patience_seconds() else {
+            let Some(idle_timeout) = open.exchange.idle_timeout_seconds() else {
                 continue;
             };
-            let due = second(open.thread.latest) + patience + 1;
+            let due = second(open.exchange.latest) + idle_timeout + 1;
             if due > second(now) {
                 open.due = Some(self.agenda.note(due, key));
                 continue;
@@ -190,37 +197,37 @@ impl Threads {
         None
     }
 
-    /// Takes out any thread, the oldest call first.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Thread>> + use<> {
-        let mut threads: Vec<_> = std::mem::take(&mut self.threads)
+    /// Takes out any exchange, the oldest call first.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Exchange>> + use<> {
+        let mut exchanges: Vec<_> = std::mem::take(&mut self.exchanges)
             .into_iter()
-            .map(|(_, open)| open.thread)
+            .map(|(_, open)| open.exchange)
             .collect();
         self.by_call_id.clear();
         self.by_leg.clear();
-        threads.sort_by_key(|thread| thread.number);
-        threads.into_iter()
+        exchanges.sort_by_key(|exchange| exchange.number);
+        exchanges.into_iter()
     }
 
-    fn remove(&mut self, key: usize) -> Option<Box<Thread>> {
-        let open = self.threads.try_remove(key)?;
-        for (leg, call_id) in open.thread.call_ids.iter().enumerate() {
+    fn remove(&mut self, key: usize) -> Option<Box<Exchange>> {
+        let open = self.exchanges.try_remove(key)?;
+        for (leg, call_id) in open.exchange.call_ids.iter().enumerate() {
             let hash = self.hasher.hash_one(call_id.as_bytes());
-            let is_it = |place: &Place| place.thread == key && place.leg == leg;
+            let is_it = |place: &Place| place.exchange == key && place.leg == leg;
             if let Ok(occupied) = self.by_call_id.find_entry(hash, is_it) {
                 occupied.remove();
             }
         }
-        for leg_key in open.thread.leg_keys.into_iter().flatten() {
+        for leg_key in open.exchange.leg_keys.into_iter().flatten() {
             if self.by_leg.get(&leg_key) == Some(&key) {
                 self.by_leg.remove(&leg_key);
             }
         }
-        Some(open.thread)
+        Some(open.exchange)
     }
 }
 
-/// When a thread is to be looked at.
+/// When an exchange is to be looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Due {
     second: u64,
@@ -228,13 +235,13 @@ struct Due {
     entry: u64,
 }
 
-/// Which threads to look at in which second: a wheel of one turn, since nobody waits longer than
+/// Which exchanges to look at in which second: a wheel of one turn, since nobody waits longer than
 /// [`Agenda::SECONDS`].
 #[derive(Debug, Default)]
 struct Agenda {
     /// The second of the first slot.
     first: u64,
-    /// The threads of each second, with the number of the entry.
+    /// The exchanges of each second, with the number of the entry.
     slots: VecDeque<Vec<(usize, u64)>>,
     /// Everything that is due: what was noted first is at the end, so that calls end about in the order in which they
     /// began.
@@ -246,7 +253,7 @@ struct Agenda {
 impl Agenda {
     const SECONDS: u64 = 700;
 
-    /// Notes a thread for a second, or the nearest that there is a slot for. Returns when that is.
+    /// Notes an exchange for a second, or the nearest that there is a slot for. Returns when that is.
     fn note(&mut self, second: u64, key: usize) -> Due {
         if self.slots.is_empty() {
             self.first = second.saturating_sub(Self::SECONDS / 2);
@@ -263,7 +270,7 @@ impl Agenda {
         }
     }
 
-    /// The second that there is a slot for: where time leaps, it is another than the wanted one, and a thread is not
+    /// The second that there is a slot for: where time leaps, it is another than the wanted one, and an exchange is not
     /// noted for the same one again and again.
     fn nearest(&self, second: u64) -> u64 {
         match self.slots.is_empty() {
@@ -310,26 +317,26 @@ mod tests {
     /// Many share a slot where they were found last, and come into the place of others that are over.
     #[test]
     fn call_ids_are_found_where_they_are() {
-        let mut threads = Threads::new(RandomState::with_seeds(1, 2, 3, 4), 1_000_000);
+        let mut exchanges = OpenExchanges::new(RandomState::with_seeds(1, 2, 3, 4), 1_000_000);
         let mut known = std::collections::BTreeMap::new();
         for step in 0..20_000_u64 {
             // Some three hundred names, short ones among them, each in one place or two, or nowhere.
             let name = format!("{}@x", step.wrapping_mul(step / 7 + 3) % 307 * 1_001);
-            let found = threads.find(name.as_bytes());
+            let found = exchanges.find(name.as_bytes());
             assert_eq!(found, known.get(&name).copied());
             match found {
                 None if step % 3 == 0 && !known.is_empty() => {
                     let key = known.values().nth(step as usize % known.len()).unwrap().0;
-                    if let Some(leg) = threads.join(key, name.as_bytes()) {
+                    if let Some(leg) = exchanges.join(key, name.as_bytes()) {
                         known.insert(name, (key, leg));
                     }
                 }
                 None => {
-                    let key = threads.open(Thread::new(name.as_bytes(), Time(0), 1));
+                    let key = exchanges.open(Exchange::new(name.as_bytes(), Time(0), 1));
                     known.insert(name, (key.unwrap(), 0));
                 }
                 Some((key, _)) if step % 2 == 0 => {
-                    assert!(threads.remove(key).is_some());
+                    assert!(exchanges.remove(key).is_some());
                     known.retain(|_, place| place.0 != key);
                 }
                 Some(_) => {}
@@ -339,43 +346,47 @@ mod tests {
 
     /// What was noted for whoever was in a place before says nothing of who is there now.
     #[test]
-    fn threads_are_over_in_the_order_in_which_they_were_noted_last() {
-        let mut threads = Threads::new(RandomState::with_seeds(1, 2, 3, 4), 100);
+    fn exchanges_are_over_in_the_order_in_which_they_were_noted_last() {
+        let mut exchanges = OpenExchanges::new(RandomState::with_seeds(1, 2, 3, 4), 100);
         let at = |second: i64| Time(second * 1_000_000_000);
         let mut open = |name: &str, second| {
-            let key = threads.open(Thread::new(name.as_bytes(), at(second), 1));
-            threads.schedule(key.unwrap());
+            let key = exchanges.open(Exchange::new(name.as_bytes(), at(second), 1));
+            exchanges.schedule(key.unwrap());
             key.unwrap()
         };
         let (first, second) = (open("first", 0), open("second", 0));
         assert_eq!(open("third", 0), 2);
         // The place that was noted first is taken by another, which is noted for the same second and then later than "third".
-        assert!(threads.remove(first).is_some());
-        assert!(threads.remove(second).is_some());
-        let again = threads.open(Thread::new(b"again", at(0), 1)).unwrap();
+        assert!(exchanges.remove(first).is_some());
+        assert!(exchanges.remove(second).is_some());
+        let again = exchanges.open(Exchange::new(b"again", at(0), 1)).unwrap();
         assert_eq!(again, second);
-        threads.schedule(again);
-        let over = std::iter::from_fn(|| threads.next_over(at(100)));
-        let names: Vec<String> = over.map(|thread| thread.call_ids[0].to_string()).collect();
+        exchanges.schedule(again);
+        let over = std::iter::from_fn(|| exchanges.next_over(at(100)));
+        let names: Vec<String> = over
+            .map(|exchange| exchange.call_ids[0].to_string())
+            .collect();
         assert_eq!(names, ["third", "again"]);
     }
 
     /// The first packet has a date far ahead: all that follow are before the first slot.
     #[test]
-    fn a_thread_is_noted_once_where_time_went_back() {
+    fn an_exchange_is_noted_once_where_time_went_back() {
         const DAY: i64 = 86_400;
-        let mut threads = Threads::new(RandomState::with_seeds(1, 2, 3, 4), 100);
+        let mut exchanges = OpenExchanges::new(RandomState::with_seeds(1, 2, 3, 4), 100);
         let at = |second: i64| Time(second * 1_000_000_000);
-        let key = threads.open(Thread::new(b"back", at(2 * DAY), 1)).unwrap();
-        threads.schedule(key);
+        let key = exchanges
+            .open(Exchange::new(b"back", at(2 * DAY), 1))
+            .unwrap();
+        exchanges.schedule(key);
         for message in 0..10_000 {
             let time = at(DAY + message / 100);
-            threads.get_mut(key).unwrap().latest = time;
-            threads.schedule(key);
-            assert!(threads.next_over(time).is_none());
+            exchanges.get_mut(key).unwrap().latest = time;
+            exchanges.schedule(key);
+            assert!(exchanges.next_over(time).is_none());
         }
-        let noted: usize = threads.agenda.slots.iter().map(Vec::len).sum();
-        assert_eq!(noted + threads.agenda.due.len(), 2);
-        assert!(threads.next_over(at(3 * DAY)).is_some());
+        let noted: usize = exchanges.agenda.slots.iter().map(Vec::len).sum();
+        assert_eq!(noted + exchanges.agenda.due.len(), 2);
+        assert!(exchanges.next_over(at(3 * DAY)).is_some());
     }
 }

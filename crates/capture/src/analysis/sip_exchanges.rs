@@ -1,4 +1,4 @@
-//! SIP messages to threads, and threads that are over to sessions, registrations and counts.
+//! SIP messages to exchanges, and exchanges that are over to sessions, registrations and counts.
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -14,26 +14,26 @@ use super::addresses::{address_of_record, user_of};
 use super::call;
 use super::codes::Codes;
 use super::correlation::Correlation;
-use super::fields::Unseen;
+use super::exchange::{Added, Exchange, LegKeys};
+use super::fields::PeekError;
 use super::kept::Kept;
 use super::labels::Labels;
 use super::losses::Losses;
-use super::message::{Entry, Glance, Kind, ShortHasher};
+use super::message::{Entry, Kind, Peek, ShortHasher};
 use super::method_code::MethodCode;
 use super::metrics;
+use super::open_exchanges::OpenExchanges;
 use super::registration;
 use super::results::Delayed;
 use super::session::Session;
-use super::thread::{Added, LegKeys, Thread};
-use super::threads::Threads;
 use super::timeline::Timeline;
 use super::users::Users;
 use crate::{Carrier, Endpoint, Event, Time};
 
 /// Everything that is known of the SIP messages of a capture.
 #[derive(Debug)]
-pub(crate) struct SipThreads {
-    threads: Threads,
+pub(crate) struct SipExchanges {
+    exchanges: OpenExchanges,
     correlation: Correlation,
     hasher: RandomState,
     short_hasher: ShortHasher,
@@ -65,10 +65,10 @@ pub(crate) struct Counters {
     pub(crate) copies: u64,
 }
 
-impl SipThreads {
-    pub(crate) fn new(options: &Options, hasher: RandomState) -> SipThreads {
-        SipThreads {
-            threads: Threads::new(hasher.clone(), options.most_open),
+impl SipExchanges {
+    pub(crate) fn new(options: &Options, hasher: RandomState) -> SipExchanges {
+        SipExchanges {
+            exchanges: OpenExchanges::new(hasher.clone(), options.most_open),
             correlation: Correlation::new(options.correlate_by.as_deref()),
             users: Users::new(hasher.clone(), options.most_users),
             short_hasher: ShortHasher::new(&hasher),
@@ -105,95 +105,94 @@ impl SipThreads {
         each: &mut dyn FnMut(&Session),
     ) {
         self.pass(now, each);
-        let glance = match Glance::at(octets, &self.short_hasher, &mut self.labels) {
-            Ok(glance) => glance,
-            Err(Unseen::Unreadable) => {
+        let peek = match Peek::at(octets, &self.short_hasher, &mut self.labels) {
+            Ok(peek) => peek,
+            Err(PeekError::Unreadable) => {
                 self.counters.unreadable += 1;
                 return;
             }
-            Err(Unseen::Ungrouped) => {
+            Err(PeekError::Ungrouped) => {
                 self.counters.ungrouped += 1;
                 return;
             }
         };
-        self.codes.count(glance.kind, glance.method);
-        let status = match glance.kind {
+        self.codes.count(peek.kind, peek.method);
+        let status = match peek.kind {
             Kind::Request => None,
             Kind::Response(status) => Some(status),
         };
         self.timeline.message(event.time, status);
-        let Some((key, leg)) = self.thread_of(event, octets, &glance) else {
+        let Some((key, leg)) = self.exchange_of(event, octets, &peek) else {
             return;
         };
-        if glance.kind == Kind::Request && glance.method != MethodCode::Ack {
-            self.begin_anew(key, &glance, now);
+        if peek.kind == Kind::Request && peek.method != MethodCode::Ack {
+            self.begin_anew(key, &peek, now);
         }
-        let Some(thread) = self.threads.get_mut(key) else {
+        let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        let is_first_invite = !thread.is_call;
-        let Some((added, at)) = thread.add(event, carrier, &glance, leg) else {
+        let is_first_invite = !exchange.is_call;
+        let Some((added, at)) = exchange.add(event, carrier, &peek, leg) else {
             return;
         };
         if added == Added::New {
-            match (glance.method, glance.kind) {
+            match (peek.method, peek.kind) {
                 (MethodCode::Invite, Kind::Request) if is_first_invite => {
-                    let entry = thread.entries[at];
-                    self.begin_call(key, &entry, &glance);
+                    let entry = exchange.entries[at];
+                    self.begin_call(key, &entry, &peek);
                 }
                 (MethodCode::Register, _) => {
-                    let entry = thread.entries[at];
-                    self.note_registration(key, &entry, &glance);
+                    let entry = exchange.entries[at];
+                    self.note_registration(key, &entry, &peek);
                 }
                 _ => {}
             }
         }
-        self.codes.added(glance.kind, glance.method, added);
+        self.codes.added(peek.kind, peek.method, added);
         if added == Added::Retransmission {
             self.timeline.at(event.time).retransmissions += 1;
         }
-        self.threads.schedule(key);
+        self.exchanges.schedule(key);
     }
 
     /// Judges what is over by now.
     #[inline]
     pub(crate) fn pass(&mut self, now: Time, each: &mut dyn FnMut(&Session)) {
-        while let Some(thread) = self.threads.next_over(now) {
-            self.close(thread, now, each);
+        while let Some(exchange) = self.exchanges.next_over(now) {
+            self.close(exchange, now, each);
         }
     }
 
     /// Judges all that is still open.
     pub(crate) fn finish(&mut self, now: Time, each: &mut dyn FnMut(&Session)) {
-        for thread in self.threads.drain() {
-            self.close(thread, now, each);
+        for exchange in self.exchanges.drain() {
+            self.close(exchange, now, each);
         }
     }
 
-    /// The most threads that were open at a time, and messages for which none could be opened.
+    /// The most exchanges that were open at a time, and messages for which none could be opened.
     pub(crate) fn open_counts(&self) -> (usize, u64) {
-        (self.threads.most_open, self.threads.refused)
+        (self.exchanges.most_open, self.exchanges.refused)
     }
 
-    /// The thread of a message; a new one where there is none.
-    fn thread_of(
+    /// The exchange of a message; a new one where there is none.
+    fn exchange_of(
         &mut self,
         event: &Event<'_>,
         octets: &[u8],
-        glance: &Glance<'_>,
+        peek: &Peek<'_>,
     ) -> Option<(usize, usize)> {
-        if let Some(found) = self.threads.find(glance.call_id) {
+        if let Some(found) = self.exchanges.find(peek.call_id) {
             return Some(found);
         }
-        let is_call = glance.kind == Kind::Request
-            && glance.method == MethodCode::Invite
-            && !glance.in_dialog;
+        let is_call =
+            peek.kind == Kind::Request && peek.method == MethodCode::Invite && !peek.in_dialog;
         let mut leg_keys = LegKeys::default();
         if is_call {
             let carried_on;
-            (carried_on, leg_keys) = self.carried_on(event.source, octets, glance);
+            (carried_on, leg_keys) = self.carried_on(event.source, octets, peek);
             if let Some(key) = carried_on
-                && let Some(leg) = self.threads.join(key, glance.call_id)
+                && let Some(leg) = self.exchanges.join(key, peek.call_id)
             {
                 return Some((key, leg));
             }
@@ -203,11 +202,11 @@ impl SipThreads {
             false => 0,
         };
         let key = self
-            .threads
-            .open(Thread::new(glance.call_id, event.time, number))?;
+            .exchanges
+            .open(Exchange::new(peek.call_id, event.time, number))?;
         if is_call {
             self.next_number += 1;
-            self.threads.offer_leg(leg_keys, key);
+            self.exchanges.offer_leg(leg_keys, key);
         }
         Some((key, 0))
     }
@@ -218,19 +217,19 @@ impl SipThreads {
         &mut self,
         source: Endpoint,
         octets: &[u8],
-        glance: &Glance<'_>,
+        peek: &Peek<'_>,
     ) -> (Option<usize>, LegKeys) {
         let marks = self.correlation.marks(octets);
         let key = |what: &str, mark: &[u8]| NonZeroU64::new(self.hasher.hash_one((what, mark)));
         let leg_keys = [
             marks.session_id.and_then(|uuid| key("Session-ID", uuid)),
             marks.further.and_then(|value| key("further", value)),
-            self.users_key(glance),
+            self.users_key(peek),
         ];
         let [by_session_id, by_further, by_users] =
-            leg_keys.map(|leg_key| self.threads.offered_leg(leg_key?));
+            leg_keys.map(|leg_key| self.exchanges.offered_leg(leg_key?));
         let by_call_id = [marks.call_id, marks.further].map(|call_id| {
-            let (key, _) = self.threads.find(call_id?)?;
+            let (key, _) = self.exchanges.find(call_id?)?;
             Some(key)
         });
         let marked = by_call_id.into_iter().chain([by_session_id, by_further]);
@@ -242,7 +241,7 @@ impl SipThreads {
     }
 
     /// What both legs of a B2BUA's call have in common where it leaves them as they are: who calls whom.
-    fn users_key(&self, glance: &Glance<'_>) -> Option<NonZeroU64> {
+    fn users_key(&self, peek: &Peek<'_>) -> Option<NonZeroU64> {
         let user = |value: &[u8], plain: Option<&str>| match plain {
             Some(plain) => {
                 let user = plain.bytes().position(|octet| octet == b'@')?;
@@ -253,17 +252,17 @@ impl SipThreads {
                     .hash_one(user_of(NameAddr::parse(value).ok()?.uri())?),
             ),
         };
-        let [from, to] = *glance.plain_addresses();
-        let users = (user(glance.from?, from)?, user(glance.to, to)?);
+        let [from, to] = *peek.plain_addresses();
+        let users = (user(peek.from?, from)?, user(peek.to, to)?);
         NonZeroU64::new(self.hasher.hash_one(users))
     }
 
     /// Whether a call may be carried on from here: it has reached this host, and has no answer yet.
     fn is_carried_on(&self, key: usize, source: Endpoint) -> bool {
-        let Some(thread) = self.threads.get(key) else {
+        let Some(exchange) = self.exchanges.get(key) else {
             return false;
         };
-        let end = |at: u8| thread.ends.get(usize::from(at)).copied();
+        let end = |at: u8| exchange.ends.get(usize::from(at)).copied();
         let has_reached = |entry: &Entry| {
             let (from, to) = (end(entry.source), end(entry.destination));
             entry.is_request(MethodCode::Invite)
@@ -271,7 +270,7 @@ impl SipThreads {
                     || to.map(|to| to.address) == Some(source.address)
                         && from.map(|from| from.address) != Some(source.address))
         };
-        self.is_unanswered(key) && thread.entries.iter().any(has_reached)
+        self.is_unanswered(key) && exchange.entries.iter().any(has_reached)
     }
 
     /// Whether it is a call without a final response yet, but for challenges.
@@ -280,22 +279,22 @@ impl SipThreads {
             let is_final = matches!(entry.status(), Some(200..=400 | 402..=406 | 408..));
             entry.method == MethodCode::Invite && is_final
         };
-        self.threads
+        self.exchanges
             .get(key)
-            .is_some_and(|thread| thread.is_call && !thread.entries.iter().any(is_answer))
+            .is_some_and(|exchange| exchange.is_call && !exchange.entries.iter().any(is_answer))
     }
 
     /// A Call-ID is used again for the next registration, or the next of other requests: what came before
     /// is judged and forgotten.
-    fn begin_anew(&mut self, key: usize, glance: &Glance<'_>, now: Time) {
-        let Some(thread) = self.threads.get_mut(key) else {
+    fn begin_anew(&mut self, key: usize, peek: &Peek<'_>, now: Time) {
+        let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        let is_new = thread.is_over()
-            && !thread.is_call
-            && thread.entries.iter().all(|entry| entry.cseq < glance.cseq)
-            && (glance.method != MethodCode::Register
-                || registration::begins_anew(&thread.entries, glance.cseq));
+        let is_new = exchange.is_over()
+            && !exchange.is_call
+            && exchange.entries.iter().all(|entry| entry.cseq < peek.cseq)
+            && (peek.method != MethodCode::Register
+                || registration::begins_anew(&exchange.entries, peek.cseq));
         if !is_new {
             return;
         }
@@ -303,59 +302,59 @@ impl SipThreads {
             .kept
             .wanted
             .iter()
-            .any(|id| id.as_bytes() == glance.call_id);
-        self.codes.judge(&thread.entries, now);
-        if let Some(judged) = registration::judge(&thread.entries, now) {
+            .any(|id| id.as_bytes() == peek.call_id);
+        self.codes.judge(&exchange.entries, now);
+        if let Some(judged) = registration::judge(&exchange.entries, now) {
             metrics::add_registration(&mut self.metrics, &judged);
             if let Some(delay) = judged.registrar_delay {
                 self.delays.register.record_nanoseconds(delay);
             }
         }
         if is_wanted {
-            let mut before = Box::new(Thread::new(glance.call_id, thread.latest, 0));
-            before.ends.clone_from(&thread.ends);
-            before.entries.clone_from(&thread.entries);
-            before.from.clone_from(&thread.from);
+            let mut before = Box::new(Exchange::new(peek.call_id, exchange.latest, 0));
+            before.ends.clone_from(&exchange.ends);
+            before.entries.clone_from(&exchange.entries);
+            before.from.clone_from(&exchange.from);
             self.kept.offer(before, None);
         }
-        thread.forget_before(glance.cseq);
+        exchange.forget_before(peek.cseq);
     }
 
     /// The first INVITE of a call: who calls whom, and when both have registered.
-    fn begin_call(&mut self, key: usize, entry: &Entry, glance: &Glance<'_>) {
+    fn begin_call(&mut self, key: usize, entry: &Entry, peek: &Peek<'_>) {
         self.timeline.at(entry.sent).calls += 1;
-        let [from, to] = glance.plain_addresses();
+        let [from, to] = peek.plain_addresses();
         let from = match from {
             Some(plain) => Some((*plain).into()),
-            None => glance.from.and_then(address_of_record),
+            None => peek.from.and_then(address_of_record),
         };
         let to = match to {
             Some(plain) => Some((*plain).into()),
-            None => address_of_record(glance.to),
+            None => address_of_record(peek.to),
         };
         let registrations = [&from, &to].map(|address| {
             let user = self.hasher.hash_one(address.as_deref()?);
             self.users.calls(user)
         });
-        let Some(thread) = self.threads.get_mut(key) else {
+        let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        if thread.number == 0 {
+        if exchange.number == 0 {
             // A Call-ID that was something else before.
-            thread.number = self.next_number;
+            exchange.number = self.next_number;
             self.next_number += 1;
         }
-        thread.registrations = registrations;
-        thread.from = from.unwrap_or_default();
-        thread.to = to.unwrap_or_default();
+        exchange.registrations = registrations;
+        exchange.from = from.unwrap_or_default();
+        exchange.to = to.unwrap_or_default();
     }
 
-    fn note_registration(&mut self, key: usize, entry: &Entry, glance: &Glance<'_>) {
-        let Some(thread) = self.threads.get_mut(key) else {
+    fn note_registration(&mut self, key: usize, entry: &Entry, peek: &Peek<'_>) {
+        let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
         // Seen from the user: what a proxy sends on is the same registration.
-        let depth = thread
+        let depth = exchange
             .entries
             .iter()
             .filter(|other| other.is_request(MethodCode::Register))
@@ -366,16 +365,16 @@ impl SipThreads {
         }
         match entry.kind {
             Kind::Request => {
-                let Some(address) = address_of_record(glance.to) else {
+                let Some(address) = address_of_record(peek.to) else {
                     return;
                 };
                 let user = self.hasher.hash_one(&*address);
-                thread.user = Some(user);
-                thread.from = address;
+                exchange.user = Some(user);
+                exchange.from = address;
                 self.users.request(user, entry.received);
             }
             Kind::Response(200..=299) => {
-                if let Some(user) = thread.user {
+                if let Some(user) = exchange.user {
                     self.users.ok(user, entry.sent);
                 }
             }
@@ -383,19 +382,19 @@ impl SipThreads {
         }
     }
 
-    /// Judges a thread that is over.
-    fn close(&mut self, mut thread: Box<Thread>, now: Time, each: &mut dyn FnMut(&Session)) {
-        self.counters.omitted += thread.omitted;
-        self.counters.copies += thread.copies;
-        self.codes.judge(&thread.entries, now);
-        if let Some(judged) = registration::judge(&thread.entries, now) {
+    /// Judges an exchange that is over.
+    fn close(&mut self, mut exchange: Box<Exchange>, now: Time, each: &mut dyn FnMut(&Session)) {
+        self.counters.omitted += exchange.omitted;
+        self.counters.copies += exchange.copies;
+        self.codes.judge(&exchange.entries, now);
+        if let Some(judged) = registration::judge(&exchange.entries, now) {
             metrics::add_registration(&mut self.metrics, &judged);
             if let Some(delay) = judged.registrar_delay {
                 self.delays.register.record_nanoseconds(delay);
             }
         }
-        let judged = call::judge(&thread, now);
-        if judged.is_none() && is_part_of_call(&thread) {
+        let judged = call::judge(&exchange, now);
+        if judged.is_none() && is_part_of_call(&exchange) {
             self.counters.partial_calls += 1;
         }
         let keeps_any = self.kept.wants_any();
@@ -404,22 +403,22 @@ impl SipThreads {
             let mut session = judged.session;
             (session.call_ids, session.from, session.to) = match keeps_any {
                 true => (
-                    thread.call_ids.clone(),
-                    thread.from.clone(),
-                    thread.to.clone(),
+                    exchange.call_ids.clone(),
+                    exchange.from.clone(),
+                    exchange.to.clone(),
                 ),
                 // Nobody else asks for them.
                 false => (
-                    take(&mut thread.call_ids),
-                    take(&mut thread.from),
-                    take(&mut thread.to),
+                    take(&mut exchange.call_ids),
+                    take(&mut exchange.from),
+                    take(&mut exchange.to),
                 ),
             };
             self.add_session(&session);
             each(&session);
             session
         });
-        self.kept.offer(thread, session);
+        self.kept.offer(exchange, session);
     }
 
     fn add_session(&mut self, session: &Session) {
@@ -447,9 +446,9 @@ impl SipThreads {
     }
 }
 
-/// Whether a thread without an INVITE is what is left of a call.
-fn is_part_of_call(thread: &Thread) -> bool {
-    thread.entries.iter().any(|entry| {
+/// Whether an exchange without an INVITE is what is left of a call.
+fn is_part_of_call(exchange: &Exchange) -> bool {
+    exchange.entries.iter().any(|entry| {
         matches!(
             entry.method,
             MethodCode::Invite | MethodCode::Ack | MethodCode::Bye

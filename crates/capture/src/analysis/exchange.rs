@@ -1,15 +1,15 @@
-//! The messages that belong together: a Call-ID, or several that a B2BUA has joined.
+//! An exchange: the messages with one Call-ID, or with several that a B2BUA has joined.
 
 use std::num::NonZeroU64;
 
-use super::message::{Entry, Flags, Glance, Kind};
+use super::message::{Entry, Flags, Kind, Peek};
 use super::method_code::MethodCode;
 use super::users::UserKey;
 use crate::{Carrier, Endpoint, Event, Time};
 
-/// What was seen of a call, a registration, or other requests with one Call-ID.
+/// The captured messages of a call, a registration, or other requests with one Call-ID.
 #[derive(Debug)]
-pub(crate) struct Thread {
+pub(crate) struct Exchange {
     /// The Call-ID, then those of further legs.
     pub(crate) call_ids: Vec<Box<str>>,
     /// Who took part.
@@ -41,7 +41,7 @@ pub(crate) struct Thread {
 /// Hashes of what the legs of a B2BUA's call have in common.
 pub(crate) type LegKeys = [Option<NonZeroU64>; 3];
 
-/// How far a thread has come, as far as it decides how long to wait for more.
+/// How far an exchange has come, as far as it decides how long to wait for more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// A request waits for its final response.
@@ -54,7 +54,7 @@ enum State {
     Over,
 }
 
-/// What became of an entry handed to [`Thread::add`].
+/// What became of an entry handed to [`Exchange::add`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Added {
     /// A message that was not seen before.
@@ -65,8 +65,8 @@ pub(crate) enum Added {
     SeenAgain,
 }
 
-impl Thread {
-    /// Messages kept of one thread. Beyond it the middle is left out: beginnings and ends tell most.
+impl Exchange {
+    /// Messages kept of one exchange. Beyond it the middle is left out: beginnings and ends tell most.
     const MOST_ENTRIES: usize = 512;
     const KEPT_FROM_BEGINNING: usize = 128;
     const LEFT_OUT_AT_ONCE: usize = 128;
@@ -74,8 +74,8 @@ impl Thread {
     /// (an interface and the one beneath it): no timer of SIP is that short.
     const COPY_NANOSECONDS: i64 = 1_000_000;
 
-    pub(crate) fn new(call_id: &[u8], time: Time, number: u64) -> Thread {
-        Thread {
+    pub(crate) fn new(call_id: &[u8], time: Time, number: u64) -> Exchange {
+        Exchange {
             call_ids: vec![text(call_id)],
             ends: Vec::with_capacity(4),
             entries: Vec::with_capacity(16),
@@ -99,7 +99,7 @@ impl Thread {
         &mut self,
         event: &Event<'_>,
         carrier: &Carrier,
-        glance: &Glance<'_>,
+        peek: &Peek<'_>,
         leg: usize,
     ) -> Option<(Added, usize)> {
         let mut entry = Entry {
@@ -107,19 +107,19 @@ impl Thread {
             received: event.time,
             packet: event.packet,
             files: file_bit(event.file),
-            branch: glance.branch,
-            detail: glance.detail,
-            cseq: glance.cseq,
-            kind: glance.kind,
-            method: glance.method,
-            label: glance.label,
+            branch: peek.branch,
+            detail: peek.detail,
+            cseq: peek.cseq,
+            kind: peek.kind,
+            method: peek.method,
+            label: peek.label,
             source: self.end(event.source)?,
             destination: self.end(event.destination)?,
-            depth: glance.depth + 64 * leg.min(2) as u8,
+            depth: peek.depth + 64 * leg.min(2) as u8,
             transport: carrier.transport(),
             flags: Flags {
-                in_dialog: glance.in_dialog,
-                has_session_description: glance.has_session_description,
+                in_dialog: peek.in_dialog,
+                has_session_description: peek.has_session_description,
                 is_retransmission: false,
             },
         };
@@ -164,7 +164,7 @@ impl Thread {
 
     /// How long to wait for more, in seconds from the latest message on; `None` for as long as there is
     /// anything to read.
-    pub(crate) fn patience_seconds(&self) -> Option<u64> {
+    pub(crate) fn idle_timeout_seconds(&self) -> Option<u64> {
         match self.state {
             // Timers B and F of RFC 3261 give up after 32 s.
             State::Waiting => Some(34),
