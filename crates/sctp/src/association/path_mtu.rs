@@ -225,6 +225,10 @@ impl PathMtu {
             return;
         }
         self.plpmtu = self.plpmtu.max(self.probed_size);
+        if self.ceiling <= self.plpmtu {
+            // Earlier probes of that size were lost for another reason.
+            self.ceiling = usize::MAX;
+        }
         self.probe_count = 0;
         self.losses = 0;
         if self.plpmtu < self.limits.base {
@@ -432,9 +436,7 @@ impl PathMtu {
         self.plpmtu = self.limits.min;
         self.losses = 0;
         self.forget_search();
-        if self.limits.min < self.limits.base {
-            self.probe_size(size);
-        }
+        self.probe_size(size);
     }
 
     fn forget_search(&mut self) {

@@ -153,6 +153,27 @@ fn a_path_below_the_base_gets_the_least_packets_and_is_asked_again() {
     assert_eq!(discovery.mtu.plpmtu(), BASE);
 }
 
+/// Loss of another kind, as that of a radio link, costs no more than time.
+#[test]
+fn probes_of_the_base_that_are_lost_by_chance_end_no_search() {
+    for lost in 1..10 {
+        for base in [BASE, MIN] {
+            let mut discovery = Discovery::new();
+            discovery.config.base_mtu = base;
+            let limits = Limits::new(1500, OVERHEAD, false, &discovery.config);
+            discovery.mtu = PathMtu::new(limits, true);
+            discovery.mtu.start();
+            for _ in 0..lost {
+                discovery.probe().expect("a probe");
+                discovery.wait();
+            }
+            discovery.search(MAX);
+            let plpmtu = discovery.mtu.plpmtu();
+            assert!(plpmtu + LEAST_GAIN >= MAX, "{base}, {lost} lost: {plpmtu}");
+        }
+    }
+}
+
 #[test]
 fn probes_wait_for_data() {
     let mut discovery = Discovery::new();
