@@ -23,9 +23,9 @@ enum Expression {
     Not(Box<Expression>),
     Protocol(IpNumber),
     Version(IpVersion),
-    Network(Side, Network),
+    Network(Qualifier, Network),
     /// The first and the last port.
-    Ports(Side, u16, u16),
+    Ports(Qualifier, u16, u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ enum IpVersion {
     Six,
 }
 
-/// Which ends are looked at.
+/// The direction qualifier of pcap-filter(7): `src`, `dst`, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum Qualifier {
     Source,
     Destination,
     Either,
@@ -75,22 +75,22 @@ impl Expression {
             Expression::Version(version) => {
                 packet.addresses[0].is_ipv4() == (*version == IpVersion::Four)
             }
-            Expression::Network(side, network) => {
-                side.any(packet.addresses, |address| network.contains(address))
+            Expression::Network(qualifier, network) => {
+                qualifier.any(packet.addresses, |address| network.contains(address))
             }
-            Expression::Ports(side, first, last) => packet
+            Expression::Ports(qualifier, first, last) => packet
                 .ports
-                .is_some_and(|ports| side.any(ports, |port| (*first..=*last).contains(&port))),
+                .is_some_and(|ports| qualifier.any(ports, |port| (*first..=*last).contains(&port))),
         }
     }
 }
 
-impl Side {
+impl Qualifier {
     fn any<T>(self, [source, destination]: [T; 2], is_wanted: impl Fn(T) -> bool) -> bool {
         match self {
-            Side::Source => is_wanted(source),
-            Side::Destination => is_wanted(destination),
-            Side::Either => is_wanted(source) || is_wanted(destination),
+            Qualifier::Source => is_wanted(source),
+            Qualifier::Destination => is_wanted(destination),
+            Qualifier::Either => is_wanted(source) || is_wanted(destination),
         }
     }
 }
@@ -224,10 +224,10 @@ impl<'t> Words<'t> {
 
     /// What is said of one end: `src port 5060`.
     fn end(&mut self) -> Result<Expression, FilterError> {
-        let side = match self.take(&["src", "dst"]) {
-            Some(word) if word.eq_ignore_ascii_case("src") => Side::Source,
-            Some(_) => Side::Destination,
-            None => Side::Either,
+        let qualifier = match self.take(&["src", "dst"]) {
+            Some(word) if word.eq_ignore_ascii_case("src") => Qualifier::Source,
+            Some(_) => Qualifier::Destination,
+            None => Qualifier::Either,
         };
         let kind = self.take(&["host", "net", "port", "portrange"]);
         let Some(value) = self.next() else {
@@ -240,18 +240,18 @@ impl<'t> Words<'t> {
         match kind.as_deref() {
             Some("port") => {
                 let port = port(value)?;
-                Ok(Expression::Ports(side, port, port))
+                Ok(Expression::Ports(qualifier, port, port))
             }
             Some("portrange") => match value.split_once('-') {
-                Some((first, last)) => Ok(Expression::Ports(side, port(first)?, port(last)?)),
+                Some((first, last)) => Ok(Expression::Ports(qualifier, port(first)?, port(last)?)),
                 None => Err(FilterError(format!(
                     "{value:?} is not a range such as 5060-5080"
                 ))),
             },
-            Some("net") => Ok(Expression::Network(side, network(value)?)),
-            Some(_) => Ok(Expression::Network(side, host(value)?)),
+            Some("net") => Ok(Expression::Network(qualifier, network(value)?)),
+            Some(_) => Ok(Expression::Network(qualifier, host(value)?)),
             None => match host(value) {
-                Ok(host) => Ok(Expression::Network(side, host)),
+                Ok(host) => Ok(Expression::Network(qualifier, host)),
                 Err(_) => Err(FilterError(format!(
                     "{value:?} is none of host, net, port, portrange, udp, tcp, sctp, ip, ip6"
                 ))),

@@ -23,18 +23,18 @@ pub(crate) struct Input<R> {
     ended: bool,
 }
 
-/// Octets that were taken. They are there until more is filled.
+/// A span of the buffer, with octets that were taken. It is valid until the buffer is filled again.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct Span {
     start: usize,
     end: usize,
 }
 
-impl Piece {
+impl Span {
     /// A part of it; less where it has less.
-    pub(crate) fn part(self, part: Range<usize>) -> Piece {
+    pub(crate) fn part(self, part: Range<usize>) -> Span {
         let place = |at: usize| self.start.saturating_add(at).min(self.end);
-        Piece {
+        Span {
             start: place(part.start),
             end: place(part.end),
         }
@@ -121,10 +121,10 @@ impl<R: Read> Input<R> {
 
     /// Takes octets; fewer when fewer are ready.
     #[inline]
-    pub(crate) fn take(&mut self, octets: usize) -> Piece {
+    pub(crate) fn take(&mut self, octets: usize) -> Span {
         let start = self.start;
         self.drop_ready(octets);
-        Piece {
+        Span {
             start,
             end: self.start,
         }
@@ -145,8 +145,8 @@ impl<R: Read> Input<R> {
 
     /// What was taken, as long as nothing was filled since.
     #[inline]
-    pub(crate) fn octets(&self, piece: Piece) -> &[u8] {
-        self.buffer.get(piece.start..piece.end).unwrap_or_default()
+    pub(crate) fn octets(&self, span: Span) -> &[u8] {
+        self.buffer.get(span.start..span.end).unwrap_or_default()
     }
 
     /// Takes a line without what ends it; `None` at the end. Of a line longer than `limit`, the beginning.

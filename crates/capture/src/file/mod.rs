@@ -9,7 +9,7 @@ mod text;
 
 use std::io::{self, Read};
 
-use crate::input::{Input, Piece};
+use crate::input::{Input, Span};
 use crate::{Time, Warning};
 
 use pcap::Pcap;
@@ -49,7 +49,7 @@ pub(crate) struct Captured<'p> {
 pub(crate) struct Placed {
     pub(crate) time: Time,
     pub(crate) link: LinkType,
-    pub(crate) octets: Piece,
+    pub(crate) octets: Span,
     /// What somebody wrote beside it; empty where nobody did.
     pub(crate) comment: Box<[u8]>,
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::{Item, LONGEST_PACKET, LinkType, Order, Placed, broken_end, skip_damage};
-use crate::input::{Input, Piece};
+use crate::input::{Input, Span};
 use crate::{Time, Warning};
 
 /// What is wrong with a file that was cut off.
@@ -122,7 +122,7 @@ impl Pcapng {
     fn read_block(
         &mut self,
         kind: u32,
-        place: Piece,
+        place: Span,
         body: &[u8],
     ) -> Result<Option<Item>, &'static str> {
         match kind {
@@ -166,7 +166,7 @@ impl Pcapng {
     }
 
     /// Reads a block of one of the kinds that have a packet.
-    fn packet(&mut self, kind: u32, place: Piece, body: &[u8]) -> Result<Placed, &'static str> {
+    fn packet(&mut self, kind: u32, place: Span, body: &[u8]) -> Result<Placed, &'static str> {
         const SHORT: &str = "a packet block without its fields";
         let u32_at = |at| self.order.u32_at(body, at).ok_or(SHORT);
         let (interface, has_time, start, length) = match kind {

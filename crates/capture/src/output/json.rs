@@ -117,13 +117,13 @@ struct RunBeginning {
 
 impl Output {
     /// The run without its sessions.
-    fn run(&self) -> Run<'_> {
+    fn run(&self) -> JsonAnalysis<'_> {
         let results = &self.results;
         let counts = |count: Count| JsonCount {
             messages: count.messages,
             retransmissions: count.retransmissions,
         };
-        Run {
+        JsonAnalysis {
             sessions: SESSIONS,
             files: &self.files,
             began_s: results.first.map(|first| first.0 as f64 / 1e9),
@@ -203,7 +203,7 @@ impl Output {
 }
 
 #[derive(Serialize)]
-struct Run<'o> {
+struct JsonAnalysis<'o> {
     /// Where the sessions are put.
     sessions: &'static str,
     files: &'o [FileSummary],
