@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 
-use crate::progress::{Progress, Told};
+use crate::progress::{Progress, ProgressEvent};
 
 /// What an experiment is given.
 #[derive(Clone, Debug)]
@@ -75,12 +75,12 @@ impl Context {
 
     /// Says into how many steps it is divided.
     pub fn steps(&self, steps: u64) {
-        self.progress.tell(Told::Steps(steps));
+        self.progress.report(ProgressEvent::Steps(steps));
     }
 
     /// Says what begins now.
     pub fn begin(&self, what: impl Into<String>) {
-        self.progress.tell(Told::Begin(what.into()));
+        self.progress.report(ProgressEvent::Begin(what.into()));
     }
 
     /// A remark for the outcome, such as what this machine refused. It is made once, however often it is told.
@@ -98,7 +98,7 @@ impl Context {
 
     /// One step is done.
     pub fn done(&self) {
-        self.progress.tell(Told::Done);
+        self.progress.report(ProgressEvent::Done);
     }
 }
 

@@ -5,7 +5,6 @@
 //! or on real ones, and hold it against the law: [`run()`] gives [`Results`], with a [`Verdict`] each.
 #![forbid(unsafe_code)]
 
-mod apart;
 mod bulk;
 mod calls;
 mod checks;
@@ -14,10 +13,11 @@ pub mod demo;
 mod difference;
 mod experiment;
 pub mod experiments;
+mod isolated_process;
 mod laws;
+mod machine_load;
 mod net;
 mod options;
-mod others;
 mod outcome;
 mod page;
 mod pair;
@@ -29,12 +29,12 @@ mod stage;
 mod two_hosts;
 mod verdict;
 
-pub use apart::run_apart;
 pub use checks::Checks;
 pub use context::Context;
 pub use experiment::{About, Experiment, On};
+pub use isolated_process::run_isolated;
 pub use options::Options;
 pub use outcome::Outcome;
 pub use results::{Result as ExperimentResult, Results};
-pub use run::{run, run_as_part};
+pub use run::{run, run_in_this_process};
 pub use verdict::Verdict;

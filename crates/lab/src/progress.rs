@@ -1,4 +1,4 @@
-//! Where an experiment tells how far it is: on a bar, or to the process that has started it.
+//! Where an experiment reports its progress: on a bar, or to the process that has started it.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 
-/// Where an experiment tells how far it is.
+/// Where an experiment reports its progress.
 #[derive(Clone, Debug)]
 pub(crate) enum Progress {
     /// On a bar, for people.
@@ -17,10 +17,10 @@ pub(crate) enum Progress {
     Lines,
 }
 
-/// What the process of an experiment tells the one that has started it: a line of JSON each.
+/// What the process of an experiment reports to the one that has started it, as a line of JSON.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Told {
+pub(crate) enum ProgressEvent {
     /// It is divided into so many steps.
     Steps(u64),
     /// What begins now.
@@ -32,25 +32,25 @@ pub(crate) enum Told {
 }
 
 impl Progress {
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn report(&self, event: ProgressEvent) {
         match self {
-            Progress::Bar(bar) => show(bar, told),
+            Progress::Bar(bar) => show(bar, event),
             Progress::Lines => {
-                // One that nobody reads goes on until the end, and tells nobody.
-                let line = serde_json::to_string(&told).unwrap_or_default();
+                // An experiment whose reports nobody reads goes on until its end.
+                let line = serde_json::to_string(&event).unwrap_or_default();
                 let _ = writeln!(std::io::stdout().lock(), "{line}");
             }
         }
     }
 }
 
-/// Shows what was told.
-pub(crate) fn show(bar: &ProgressBar, told: Told) {
-    match told {
-        Told::Steps(steps) => bar.set_length(steps),
-        Told::Begin(what) => bar.set_message(what),
-        Told::Done => bar.inc(1),
-        Told::Ended(_) => bar.finish_and_clear(),
+/// Shows an event.
+pub(crate) fn show(bar: &ProgressBar, event: ProgressEvent) {
+    match event {
+        ProgressEvent::Steps(steps) => bar.set_length(steps),
+        ProgressEvent::Begin(what) => bar.set_message(what),
+        ProgressEvent::Done => bar.inc(1),
+        ProgressEvent::Ended(_) => bar.finish_and_clear(),
     }
 }
 

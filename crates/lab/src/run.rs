@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::experiment::{Experiment, On};
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::progress::{self, Progress, Told};
+use crate::progress::{self, Progress, ProgressEvent};
 use crate::results::{Result as Ran, Results};
 use crate::two_hosts::try_hosts;
 
@@ -33,10 +33,10 @@ pub fn run(experiments: &[&'static dyn Experiment], options: Options) -> Results
     Results::new(options, results.collect())
 }
 
-/// Runs an experiment as the process that [`run_apart`](crate::run_apart) has started for it: what it tells goes
-/// to the standard output. It ends when the process that has started it does. `program` is `tandem`: servers run
+/// Runs an experiment as the process that [`run_isolated`](crate::run_isolated) has started for it: its progress
+/// goes to the standard output. It ends when the process that has started it does. `program` is `tandem`: servers run
 /// as it whose memory and processor time are looked at.
-pub fn run_as_part(experiment: &'static dyn Experiment, options: Options, program: &Path) {
+pub fn run_in_this_process(experiment: &'static dyn Experiment, options: Options, program: &Path) {
     // Whoever started it is there: without him nobody reads what it tells, and it goes on until its end.
     let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
     let network = network(options);
@@ -47,7 +47,7 @@ pub fn run_as_part(experiment: &'static dyn Experiment, options: Options, progra
         Progress::Lines,
         Some(program),
     );
-    Progress::Lines.tell(Told::Ended(Box::new(outcome)));
+    Progress::Lines.report(ProgressEvent::Ended(Box::new(outcome)));
 }
 
 /// Whether there can be networks, if there have to be.

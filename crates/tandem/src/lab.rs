@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
             if let (true, [experiment]) = (arguments.part, chosen.as_slice()) {
                 return match std::env::current_exe() {
                     Ok(program) => {
-                        lab::run_as_part(*experiment, arguments.options(), &program);
+                        lab::run_in_this_process(*experiment, arguments.options(), &program);
                         ExitCode::SUCCESS
                     }
                     Err(error) => fail(&error),
@@ -114,7 +114,7 @@ fn run_chosen(
         On::Net => {
             let program = std::env::current_exe()?;
             let command = |name| Ok(part(&program, name, options));
-            lab::run_apart(chosen, options, longest(options), &command)
+            lab::run_isolated(chosen, options, longest(options), &command)
         }
     };
     print(&results.to_terminal(width()));

@@ -1,5 +1,5 @@
-//! How busy this machine is with what is none of ours: where others take the processors, or it stands still, what was
-//! timed proves nothing.
+//! The load of the machine by other processes. If they take the processors, or the machine stands still, times that were
+//! measured prove nothing.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,34 +9,34 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::unistd::{SysconfVar, sysconf};
 
-/// How often is looked.
-const EVERY: Duration = Duration::from_secs(1);
+/// How often the load is sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Processors that others take in the mean of such a time at least where the machine counts as busy.
+/// From so many processors on, taken by other processes on average over an interval, the machine counts as busy.
 const BUSY: f64 = 0.5;
 
-/// Who is woken so late, or later, has seen the machine stand still.
+/// A thread that is woken so late, or later, has seen the machine stand still.
 const STANDSTILL: Duration = Duration::from_millis(20);
 
-/// Looks again and again how much processor time everything took, and how much of it groups of processes that are ours.
-pub(crate) struct Others {
-    seen: Vec<Seen>,
+/// Samples the processor time of the machine, and the part of it that our own groups of processes took.
+pub(crate) struct MachineLoad {
+    experiments: Vec<ExperimentLoad>,
 }
 
-/// What was seen while one thing was watched.
+/// What was sampled during one experiment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct ExperimentLoad {
     disturbance: Disturbance,
-    /// The last look, while it is watched.
-    last: Option<Look>,
+    /// The last sample, while the experiment runs.
+    last: Option<Sample>,
 }
 
 /// What may have disturbed a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Disturbance {
-    /// The most that others took from one look to the next, processors.
+    /// The most that other processes took from one sample to the next, processors.
     taken: f64,
-    /// How late somebody was woken at the latest.
+    /// How late a thread was woken at most.
     late: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Disturbance {
         Disturbance { taken, late }
     }
 
-    /// How many processors others took when they took most, if that is so many that nothing can be timed.
+    /// The most processors that other processes took, if that is so many that nothing can be timed.
     pub(crate) fn by_others(&self) -> Option<f64> {
         (self.taken >= BUSY).then_some(self.taken)
     }
@@ -72,83 +72,91 @@ impl fmt::Display for Disturbance {
     }
 }
 
-/// Processor time since whenever, seconds.
+/// Processor time since the machine started, seconds.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Sample {
     at: Instant,
     all: f64,
     ours: f64,
 }
 
-impl Others {
-    /// For so many things that are watched one by one.
-    pub(crate) fn new(count: usize) -> Others {
-        Others {
-            seen: vec![Seen::default(); count],
+impl MachineLoad {
+    /// For so many experiments, each of which is watched by itself.
+    pub(crate) fn new(count: usize) -> MachineLoad {
+        MachineLoad {
+            experiments: vec![ExperimentLoad::default(); count],
         }
     }
 
-    /// Watches this one from now on. `ours` are the groups of processes that are ours beside this process.
+    /// Watches this experiment from now on. `ours` are the groups of processes that are ours beside this process.
     pub(crate) fn begin(&mut self, index: usize, ours: &[u32]) {
-        if let Some(seen) = self.seen.get_mut(index) {
-            *seen = Seen {
+        if let Some(experiment) = self.experiments.get_mut(index) {
+            *experiment = ExperimentLoad {
                 disturbance: Disturbance::default(),
-                last: Look::now(ours),
+                last: Sample::now(ours),
             };
         }
     }
 
-    /// Somebody was woken so late.
+    /// A thread was woken so late.
     pub(crate) fn was_late(&mut self, late: Duration) {
-        for seen in self.seen.iter_mut().filter(|seen| seen.last.is_some()) {
-            seen.disturbance.late = seen.disturbance.late.max(late);
+        for experiment in self
+            .experiments
+            .iter_mut()
+            .filter(|experiment| experiment.last.is_some())
+        {
+            experiment.disturbance.late = experiment.disturbance.late.max(late);
         }
     }
 
-    /// Looks, if it is time to.
-    pub(crate) fn look(&mut self, ours: &[u32]) {
+    /// Takes a sample, if it is time to.
+    pub(crate) fn sample(&mut self, ours: &[u32]) {
         let now = Instant::now();
-        let is_due = |seen: &&mut Seen| seen.is_due(now, EVERY);
-        let mut due = self.seen.iter_mut().filter(is_due).peekable();
+        let is_due = |experiment: &&mut ExperimentLoad| experiment.is_due(now, SAMPLE_INTERVAL);
+        let mut due = self.experiments.iter_mut().filter(is_due).peekable();
         if due.peek().is_none() {
             return;
         }
-        if let Some(look) = Look::now(ours) {
-            due.for_each(|seen| seen.add(look));
+        if let Some(sample) = Sample::now(ours) {
+            due.for_each(|experiment| experiment.add(sample));
         }
     }
 
-    /// What there was since this one began, which is watched no longer.
+    /// The disturbance since this experiment began; it is watched no longer.
     pub(crate) fn end(&mut self, index: usize, ours: &[u32]) -> Disturbance {
-        let Some(seen) = self.seen.get_mut(index) else {
+        let Some(experiment) = self.experiments.get_mut(index) else {
             return Disturbance::default();
         };
-        // A short time is told too roughly by clocks that tick.
-        if seen.is_due(Instant::now(), EVERY / 4)
-            && let Some(look) = Look::now(ours)
+        // Ticking clocks are too coarse for a short time.
+        if experiment.is_due(Instant::now(), SAMPLE_INTERVAL / 4)
+            && let Some(sample) = Sample::now(ours)
         {
-            seen.add(look);
+            experiment.add(sample);
         }
-        std::mem::take(seen).disturbance
+        std::mem::take(experiment).disturbance
     }
 }
 
-impl Seen {
+impl ExperimentLoad {
     fn is_due(&self, now: Instant, every: Duration) -> bool {
         self.last.is_some_and(|last| now - last.at >= every)
     }
 
-    fn add(&mut self, look: Look) {
-        if let Some(taken) = self.last.replace(look).and_then(|last| look.taken(last)) {
+    fn add(&mut self, sample: Sample) {
+        if let Some(taken) = self
+            .last
+            .replace(sample)
+            .and_then(|last| sample.taken(last))
+        {
             self.disturbance.taken = self.disturbance.taken.max(taken);
         }
     }
 }
 
-impl Look {
-    fn now(ours: &[u32]) -> Option<Look> {
+impl Sample {
+    fn now(ours: &[u32]) -> Option<Sample> {
         let (all, ours) = all_of_machine().zip(of_groups(ours))?;
-        Some(Look {
+        Some(Sample {
             at: Instant::now(),
             all,
             ours,
@@ -156,7 +164,7 @@ impl Look {
     }
 
     /// Processors that others took since; nothing where processes of ours have gone whose time nobody knows.
-    fn taken(&self, since: Look) -> Option<f64> {
+    fn taken(&self, since: Sample) -> Option<f64> {
         let ours = self.ours - since.ours;
         let others = self.all - since.all - ours;
         (ours >= 0.0).then(|| others / (self.at - since.at).as_secs_f64())
@@ -248,64 +256,69 @@ mod tests {
     #[test]
     fn what_is_ours_is_not_that_of_others() {
         let start = Instant::now();
-        let look = |seconds, all, ours| Look {
+        let sample = |seconds, all, ours| Sample {
             at: start + Duration::from_secs(seconds),
             all,
             ours,
         };
-        let before = look(0, 100.0, 10.0);
-        assert_eq!(look(2, 103.0, 12.0).taken(before), Some(0.5));
-        assert_eq!(look(2, 102.0, 12.0).taken(before), Some(0.0));
+        let before = sample(0, 100.0, 10.0);
+        assert_eq!(sample(2, 103.0, 12.0).taken(before), Some(0.5));
+        assert_eq!(sample(2, 102.0, 12.0).taken(before), Some(0.0));
         // One of ours has gone, with its time.
-        assert_eq!(look(2, 103.0, 9.0).taken(before), None);
+        assert_eq!(sample(2, 103.0, 9.0).taken(before), None);
     }
 
     #[test]
     fn what_was_before_it_began_has_not_disturbed_it() {
-        let mut others = Others::new(2);
-        others.was_late(Duration::from_secs(1));
+        let mut load = MachineLoad::new(2);
+        load.was_late(Duration::from_secs(1));
         for index in [0, 1, 2] {
-            others.begin(index, &[]);
+            load.begin(index, &[]);
         }
-        // A look is taken at once.
-        assert!(others.seen.iter().all(|seen| seen.last.is_some()));
-        others.seen[0].disturbance.taken = 1.5;
-        others.was_late(Duration::from_millis(3));
+        // A sample is taken at once.
+        assert!(
+            load.experiments
+                .iter()
+                .all(|experiment| experiment.last.is_some())
+        );
+        load.experiments[0].disturbance.taken = 1.5;
+        load.was_late(Duration::from_millis(3));
         let late = |milliseconds| Disturbance::of(0.0, Duration::from_millis(milliseconds));
-        assert_eq!(others.end(1, &[]).late, late(3).late);
-        others.begin(1, &[]);
-        others.was_late(Duration::from_millis(30));
-        let seen = others.seen[0].disturbance;
-        assert_eq!(seen, Disturbance::of(1.5, Duration::from_millis(30)));
-        assert!(seen.is_any());
-        assert_eq!(seen.by_others(), Some(1.5));
+        assert_eq!(load.end(1, &[]).late, late(3).late);
+        load.begin(1, &[]);
+        load.was_late(Duration::from_millis(30));
+        let disturbance = load.experiments[0].disturbance;
+        assert_eq!(disturbance, Disturbance::of(1.5, Duration::from_millis(30)));
+        assert!(disturbance.is_any());
+        assert_eq!(disturbance.by_others(), Some(1.5));
         assert!(late(30).is_any());
         assert_eq!(late(30).by_others(), None);
         assert!(!late(3).is_any());
         // What has ended is watched no longer.
-        others.end(0, &[]);
-        others.was_late(Duration::from_secs(1));
-        others.look(&[]);
-        assert_eq!(others.seen[0].disturbance, Disturbance::default());
-        assert_eq!(others.end(2, &[]), Disturbance::default());
+        load.end(0, &[]);
+        load.was_late(Duration::from_secs(1));
+        load.sample(&[]);
+        assert_eq!(load.experiments[0].disturbance, Disturbance::default());
+        assert_eq!(load.end(2, &[]), Disturbance::default());
     }
 
     #[test]
     fn each_is_looked_at_when_it_is_time_for_it() {
-        let mut others = Others::new(2);
-        others.begin(0, &[]);
-        others.begin(1, &[]);
-        let at = |others: &Others, index: usize| others.seen[index].last.map(|last| last.at);
-        let before = [at(&others, 0), at(&others, 1)];
-        others.look(&[]);
-        let long_ago = Instant::now().checked_sub(2 * EVERY);
-        if let (Some(last), Some(then)) = (others.seen[0].last.as_mut(), long_ago) {
+        let mut load = MachineLoad::new(2);
+        load.begin(0, &[]);
+        load.begin(1, &[]);
+        let at =
+            |load: &MachineLoad, index: usize| load.experiments[index].last.map(|last| last.at);
+        let before = [at(&load, 0), at(&load, 1)];
+        load.sample(&[]);
+        let long_ago = Instant::now().checked_sub(2 * SAMPLE_INTERVAL);
+        if let (Some(last), Some(then)) = (load.experiments[0].last.as_mut(), long_ago) {
             last.at = then;
         }
-        others.look(&[]);
-        assert!(at(&others, 0) > before[0]);
+        load.sample(&[]);
+        assert!(at(&load, 0) > before[0]);
         // The other may have been due on a machine that stood still.
-        assert!(at(&others, 1) >= before[1]);
+        assert!(at(&load, 1) >= before[1]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Experiments in processes of their own. Network namespaces live no longer than the process that holds them:
-//! an experiment that hangs, or that somebody interrupts, takes its networks along when its process is
-//! killed, and the others go on.
+//! Experiments in isolated processes. A network namespace lives no longer than the process that holds it: an
+//! experiment that hangs or is interrupted takes its networks along when its process is killed, and the other
+//! experiments go on.
 
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -18,33 +18,34 @@ use nix::unistd::Pid;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::experiment::Experiment;
+use crate::machine_load::{Disturbance, MachineLoad};
 use crate::options::Options;
-use crate::others::{Disturbance, Others};
 use crate::outcome::Outcome;
-use crate::progress::{self, Told};
+use crate::progress::{self, ProgressEvent};
 use crate::results::{Result as Ran, Results};
 use crate::verdict::Verdict;
 
 /// How many experiments go on side by side, of those that leave the processor idle.
 const AT_ONCE: usize = 3;
 
-/// How often one is run whose times or rates break the law on a machine that is disturbed.
+/// How often an experiment is run whose times or rates break the law on a disturbed machine.
 const ATTEMPTS: usize = 3;
 
-/// How often is looked how far they are.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often the processes are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a process that has told what came out may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a process that has reported its outcome may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs each experiment in a process of its own, which `command` makes for an experiment's name: one that
-/// calls [`run_as_part`](crate::run_as_part). Those that [leave the processor idle](Experiment::is_light) run
-/// side by side. One that takes longer than `longest` fails. One is run again that fails for nothing but times and rates
-/// while others take this machine's processors, or while it stands still; it is skipped if others never leave it alone.
-/// Also says whether somebody interrupted it (SIGINT, SIGTERM): what had not ended by then is skipped.
+/// Runs each experiment in a process of its own, which `command` makes for an experiment's name: one that calls
+/// [`run_in_this_process`](crate::run_in_this_process). Experiments that [leave the processor
+/// idle](Experiment::is_light) run side by side. An experiment that takes longer than `longest` fails. An experiment
+/// that fails only by times and rates, while other processes take this machine's processors or the machine stands
+/// still, is repeated; it is skipped if the other processes never stop. Also returns whether somebody interrupted it
+/// (SIGINT, SIGTERM): experiments that had not ended by then are skipped.
 ///
 /// From now on this process is the parent of what its children leave.
-pub fn run_apart(
+pub fn run_isolated(
     experiments: &[&'static dyn Experiment],
     options: Options,
     longest: Duration,
@@ -63,8 +64,8 @@ pub fn run_apart(
             outcomes[index] = Some(Outcome::skipped(experiment.why_not(options.on)));
         }
     }
-    let mut running: Vec<Part> = Vec::new();
-    let mut others = Others::new(experiments.len());
+    let mut running: Vec<IsolatedProcess> = Vec::new();
+    let mut machine_load = MachineLoad::new(experiments.len());
     let mut before: Vec<Vec<Attempt>> = vec![Vec::new(); experiments.len()];
     while !(waiting.is_empty() && running.is_empty()) {
         if interrupted.load(Ordering::Relaxed) {
@@ -72,14 +73,17 @@ pub fn run_apart(
         }
         let is_light = |index: usize| experiments[index].is_light(options.on);
         loop {
-            let now: Vec<usize> = running.iter().map(|part: &Part| part.index).collect();
+            let now: Vec<usize> = running
+                .iter()
+                .map(|process: &IsolatedProcess| process.index)
+                .collect();
             let Some(place) = next(&waiting, &now, &is_light) else {
                 break;
             };
             let index = waiting.remove(place);
-            others.begin(index, &groups(&running));
-            match Part::start(index, experiments[index], longest, command, &bars) {
-                Ok(part) => running.push(part),
+            machine_load.begin(index, &groups(&running));
+            match IsolatedProcess::start(index, experiments[index], longest, command, &bars) {
+                Ok(process) => running.push(process),
                 Err(error) => {
                     let why = format!("its process cannot be started: {error}");
                     outcomes[index] = Some(Outcome::failed(why));
@@ -87,24 +91,24 @@ pub fn run_apart(
             }
         }
         let asleep = Instant::now();
-        thread::sleep(LOOK);
-        others.was_late(asleep.elapsed().saturating_sub(LOOK));
+        thread::sleep(POLL_INTERVAL);
+        machine_load.was_late(asleep.elapsed().saturating_sub(POLL_INTERVAL));
         let groups = groups(&running);
-        others.look(&groups);
-        running.retain_mut(|part| {
-            let Some(outcome) = part.look() else {
+        machine_load.sample(&groups);
+        running.retain_mut(|process| {
+            let Some(outcome) = process.poll() else {
                 return true;
             };
-            let index = part.index;
-            let disturbance = others.end(index, &groups);
+            let index = process.index;
+            let disturbance = machine_load.end(index, &groups);
             let why = outcome.why.clone();
             let judged = judge(outcome, disturbance, &before[index]);
-            let took = part.began.elapsed().as_secs();
-            let told = match &judged {
+            let took = process.began.elapsed().as_secs();
+            let result = match &judged {
                 Some(outcome) => outcome.verdict.to_string(),
                 None => format!("fails on a machine that is disturbed, and is run again: {why}"),
             };
-            bars.suspend(|| eprintln!("{}: {told} ({took} s)", part.name));
+            bars.suspend(|| eprintln!("{}: {result} ({took} s)", process.name));
             if judged.is_none() {
                 before[index].push(Attempt { why, disturbance });
                 waiting.push(index);
@@ -122,13 +126,13 @@ pub fn run_apart(
         .map(|(experiment, (outcome, before))| Ran {
             experiment: *experiment,
             outcome: outcome.unwrap_or_else(|| {
-                Outcome::skipped(format!("it was interrupted{}", told(&before)))
+                Outcome::skipped(format!("it was interrupted{}", earlier_runs(&before)))
             }),
         });
     (Results::new(options, results.collect()), was_interrupted)
 }
 
-/// A run that does not count: nothing but times or rates broke the law, on a machine that was disturbed.
+/// A run that does not count: only times or rates broke the law, on a disturbed machine.
 #[derive(Clone, Debug)]
 struct Attempt {
     why: String,
@@ -162,14 +166,14 @@ fn judge(mut outcome: Outcome, disturbance: Disturbance, before: &[Attempt]) -> 
         let ordinal = ["1st", "2nd", "3rd"][before.len().min(ATTEMPTS - 1)];
         outcome.why += &format!(
             "; in the {ordinal} of at most {ATTEMPTS} runs{}",
-            told(before)
+            earlier_runs(before)
         );
     }
     Some(outcome)
 }
 
-/// What runs that did not count found, and what disturbed them, to stand behind something else.
-fn told(before: &[Attempt]) -> String {
+/// The runs that did not count and what disturbed them, as the end of a sentence.
+fn earlier_runs(before: &[Attempt]) -> String {
     let one = |attempt: &Attempt| format!("{} ({})", attempt.why, attempt.disturbance);
     match before {
         [] => String::new(),
@@ -181,8 +185,8 @@ fn told(before: &[Attempt]) -> String {
 }
 
 /// The groups of processes that are ours beside this process.
-fn groups(running: &[Part]) -> Vec<u32> {
-    running.iter().map(|part| part.child.id()).collect()
+fn groups(running: &[IsolatedProcess]) -> Vec<u32> {
+    running.iter().map(|process| process.child.id()).collect()
 }
 
 /// Which of those that wait may begin now, while others run: its place among them.
@@ -197,24 +201,24 @@ fn next(waiting: &[usize], running: &[usize], is_light: &dyn Fn(usize) -> bool) 
 
 /// An experiment that runs in a process of its own. The process is killed when this is dropped, and what its
 /// networks leave is deleted.
-struct Part {
+struct IsolatedProcess {
     index: usize,
     name: &'static str,
     child: Child,
-    told: Receiver<Told>,
+    events: Receiver<ProgressEvent>,
     bar: ProgressBar,
     began: Instant,
     longest: Duration,
 }
 
-impl Part {
+impl IsolatedProcess {
     fn start(
         index: usize,
         experiment: &'static dyn Experiment,
         longest: Duration,
         command: &dyn Fn(&'static str) -> io::Result<Command>,
         bars: &MultiProgress,
-    ) -> io::Result<Part> {
+    ) -> io::Result<IsolatedProcess> {
         let name = experiment.name();
         let mut child = command(name)?
             .stdin(Stdio::null())
@@ -222,13 +226,13 @@ impl Part {
             // Ctrl-C is for this process alone, which then ends them in good order.
             .process_group(0)
             .spawn()?;
-        let (tell, told) = channel();
+        let (sender, events) = channel();
         if let Some(output) = child.stdout.take() {
             thread::spawn(move || {
                 // What is no line of ours a program on a host has printed.
                 let lines = BufReader::new(output).lines().map_while(Result::ok);
-                for told in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
-                    if tell.send(told).is_err() {
+                for event in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
+                    if sender.send(event).is_err() {
                         return;
                     }
                 }
@@ -236,11 +240,11 @@ impl Part {
         }
         let bar = bars.add(progress::bar());
         progress::begin(&bar, name);
-        Ok(Part {
+        Ok(IsolatedProcess {
             index,
             name,
             child,
-            told,
+            events,
             bar,
             began: Instant::now(),
             longest,
@@ -248,25 +252,25 @@ impl Part {
     }
 
     /// How it ended, if it has.
-    fn look(&mut self) -> Option<Outcome> {
-        // Before what it has told is read: nothing comes after its end.
+    fn poll(&mut self) -> Option<Outcome> {
+        // Before its reports are read: none comes after its end.
         let ended = self.child.try_wait();
-        for told in self.told.try_iter() {
-            match told {
-                Told::Ended(outcome) => {
+        for event in self.events.try_iter() {
+            match event {
+                ProgressEvent::Ended(outcome) => {
                     self.wait();
                     return Some(*outcome);
                 }
-                told => progress::show(&self.bar, told),
+                event => progress::show(&self.bar, event),
             }
         }
         let longest = self.longest.as_secs();
         match ended {
             Ok(Some(status)) => {
                 // The last lines may still be in the pipe, or in the thread that reads it.
-                let rest = self.told.recv_timeout(PATIENCE);
+                let rest = self.events.recv_timeout(END_TIMEOUT);
                 match rest {
-                    Ok(Told::Ended(outcome)) => Some(*outcome),
+                    Ok(ProgressEvent::Ended(outcome)) => Some(*outcome),
                     Ok(_) => None,
                     Err(_) => Some(Outcome::failed(format!(
                         "its process ended ({status}) without a result"
@@ -283,14 +287,14 @@ impl Part {
 
     /// Lets the process end by itself: it takes its networks down.
     fn wait(&mut self) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + END_TIMEOUT;
         while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
-            thread::sleep(LOOK / 5);
+            thread::sleep(POLL_INTERVAL / 5);
         }
     }
 }
 
-impl Drop for Part {
+impl Drop for IsolatedProcess {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
         // Programs that it started on hosts are of its group. One that has ended already leaves its number to
@@ -311,10 +315,10 @@ impl Drop for Part {
 
 /// Waits for what a group's first process has left to this one; where they were killed, until they have ended.
 fn wait_for_rest(group: i32, were_killed: bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + END_TIMEOUT;
     while Instant::now() < end {
         match waitpid(Pid::from_raw(-group), Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) if were_killed => thread::sleep(LOOK / 5),
+            Ok(WaitStatus::StillAlive) if were_killed => thread::sleep(POLL_INTERVAL / 5),
             Ok(WaitStatus::StillAlive) | Err(_) => return,
             Ok(_) => {}
         }
@@ -324,7 +328,7 @@ fn wait_for_rest(group: i32, were_killed: bool) {
 /// Becomes true when somebody interrupts this process, which goes on.
 fn interruptions() -> Arc<AtomicBool> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&interrupted);
+    let flag = Arc::clone(&interrupted);
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -336,7 +340,7 @@ fn interruptions() -> Arc<AtomicBool> {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            told.store(true, Ordering::Relaxed);
+            flag.store(true, Ordering::Relaxed);
             Ok::<(), io::Error>(())
         })
     });
@@ -396,7 +400,7 @@ mod tests {
             command.args(["-c", script]);
             Ok(command)
         };
-        let (results, interrupted) = run_apart(scripts, options, longest, &command);
+        let (results, interrupted) = run_isolated(scripts, options, longest, &command);
         assert!(!interrupted);
         let outcomes = results.results().iter();
         outcomes.map(|result| result.outcome.clone()).collect()
@@ -437,7 +441,7 @@ mod tests {
         let longest = Duration::from_secs(2);
         let run_both = || {
             std::fs::write(file.path(), "").expect("written");
-            let (results, _) = run_apart(&[&HANGS, &DIES], options, longest, &command);
+            let (results, _) = run_isolated(&[&HANGS, &DIES], options, longest, &command);
             let outcomes = results.results().iter().map(|result| {
                 // However busy the machine is.
                 assert_eq!(result.outcome.verdict, Verdict::Fails);
@@ -550,9 +554,9 @@ mod tests {
 
     #[test]
     fn whether_it_is_by_time_alone_is_told_by_its_process() {
-        let line = serde_json::to_string(&Told::Ended(Box::new(late()))).expect("JSON");
-        let told: Told = serde_json::from_str(&line).expect("what was written");
-        assert_eq!(told, Told::Ended(Box::new(late())));
+        let line = serde_json::to_string(&ProgressEvent::Ended(Box::new(late()))).expect("JSON");
+        let event: ProgressEvent = serde_json::from_str(&line).expect("what was written");
+        assert_eq!(event, ProgressEvent::Ended(Box::new(late())));
         assert!(late().is_by_time_alone);
     }
 
