@@ -1,6 +1,6 @@
 //! The server: it waits for clients and does what they ask, several at a time, within its bounds.
 
-mod door;
+mod listener;
 mod registry;
 mod scale;
 mod session;
@@ -92,12 +92,12 @@ impl Server {
     pub async fn start(config: ServerConfig) -> anyhow::Result<Server> {
         let (events_sender, events) = mpsc::channel(MAX_EVENTS);
         let registry = Arc::new(Registry::new(&config, events_sender));
-        let (doors, stacks) = door::open(&config).await?;
+        let (listeners, stacks) = listener::open(&config).await?;
         let mut listening = Vec::new();
         let mut work = JoinSet::new();
-        for door in doors {
-            listening.extend(door.names());
-            door.serve(&registry, &mut work);
+        for listener in listeners {
+            listening.extend(listener.names());
+            listener.serve(&registry, &mut work);
         }
         Ok(Server {
             listening,

@@ -1,4 +1,4 @@
-//! Where clients come in: TCP ports, UDP ports with the TCP port of their control channel, SCTP ports.
+//! Listeners: TCP ports, UDP ports with the TCP port of their control channel, SCTP ports.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,17 +26,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often another free port is tried that both TCP and UDP have.
 const PORT_TRIES: usize = 32;
 
-/// A place where clients come in.
+/// A port on which clients arrive.
 #[derive(Debug)]
-pub(crate) enum Door {
+pub(crate) enum Listener {
     /// A TCP port: control channels, and the connections of TCP tests.
-    Tcp(TcpDoor),
+    Tcp(TcpPort),
     /// An SCTP port: control channels.
-    Sctp(SctpDoor),
+    Sctp(SctpPort),
 }
 
 #[derive(Debug)]
-pub(crate) struct TcpDoor {
+pub(crate) struct TcpPort {
     listener: TcpListener,
     address: SocketAddr,
     serves_tcp: bool,
@@ -44,16 +44,16 @@ pub(crate) struct TcpDoor {
 }
 
 #[derive(Debug)]
-pub(crate) struct SctpDoor {
+pub(crate) struct SctpPort {
     endpoint: Endpoint,
     stack: Stack,
     over: Over,
     listen: Listen,
 }
 
-/// Opens everything that is asked for: the doors, and the stacks behind those of SCTP.
-pub(crate) async fn open(config: &ServerConfig) -> anyhow::Result<(Vec<Door>, Vec<Stack>)> {
-    let mut doors: Vec<Door> = Vec::new();
+/// Opens the configured listeners, and the stacks of the SCTP listeners.
+pub(crate) async fn open(config: &ServerConfig) -> anyhow::Result<(Vec<Listener>, Vec<Stack>)> {
+    let mut listeners: Vec<Listener> = Vec::new();
     let mut stacks: Vec<(Over, Vec<IpAddr>, Stack)> = Vec::new();
     for listen in &config.listen {
         match listen.protocol {
@@ -75,7 +75,7 @@ pub(crate) async fn open(config: &ServerConfig) -> anyhow::Result<(Vec<Door>, Ve
                     let endpoint = stack
                         .endpoint(listen.port, carrier::control_config())
                         .with_context(|| format!("cannot listen on {listen}"))?;
-                    doors.push(Door::Sctp(SctpDoor {
+                    listeners.push(Listener::Sctp(SctpPort {
                         listen: Listen {
                             port: endpoint.port(),
                             ..listen.clone()
@@ -87,32 +87,32 @@ pub(crate) async fn open(config: &ServerConfig) -> anyhow::Result<(Vec<Door>, Ve
                 }
             }
             Protocol::Tcp | Protocol::Udp => {
-                open_tcp_or_udp(listen, &mut doors)
+                open_tcp_or_udp(listen, &mut listeners)
                     .await
                     .with_context(|| format!("cannot listen on {listen}"))?;
             }
         }
     }
     Ok((
-        doors,
+        listeners,
         stacks.into_iter().map(|(_, _, stack)| stack).collect(),
     ))
 }
 
 /// UDP and TCP on the same address and port share the listener of the control connection.
-async fn open_tcp_or_udp(listen: &Listen, doors: &mut Vec<Door>) -> anyhow::Result<()> {
+async fn open_tcp_or_udp(listen: &Listen, listeners: &mut Vec<Listener>) -> anyhow::Result<()> {
     let ip = *listen.addresses.first().context("no address was given")?;
     let address = SocketAddr::new(ip, listen.port);
     let is_udp = listen.protocol == Protocol::Udp;
-    let shared = doors.iter_mut().find_map(|door| match door {
-        Door::Tcp(door) if door.address == address => Some(door),
+    let shared = listeners.iter_mut().find_map(|listener| match listener {
+        Listener::Tcp(port) if port.address == address => Some(port),
         _ => None,
     });
-    if let Some(door) = shared {
-        if is_udp && door.udp.is_none() {
-            door.udp = Some(Arc::new(UdpPort::bind(address, None)?));
-        } else if !is_udp && !door.serves_tcp {
-            door.serves_tcp = true;
+    if let Some(port) = shared {
+        if is_udp && port.udp.is_none() {
+            port.udp = Some(Arc::new(UdpPort::bind(address, None)?));
+        } else if !is_udp && !port.serves_tcp {
+            port.serves_tcp = true;
         } else {
             anyhow::bail!("it is given twice");
         }
@@ -143,7 +143,7 @@ async fn open_tcp_or_udp(listen: &Listen, doors: &mut Vec<Door>) -> anyhow::Resu
             Err(error) => return Err(error.into()),
         }
     };
-    doors.push(Door::Tcp(TcpDoor {
+    listeners.push(Listener::Tcp(TcpPort {
         address: listener.local_addr()?,
         listener,
         serves_tcp: !is_udp,
@@ -152,59 +152,59 @@ async fn open_tcp_or_udp(listen: &Listen, doors: &mut Vec<Door>) -> anyhow::Resu
     Ok(())
 }
 
-impl Door {
+impl Listener {
     /// What it is called on the command line.
     pub(crate) fn names(&self) -> Vec<String> {
         match self {
-            Door::Tcp(door) => {
-                let udp = door.udp.as_ref().map(|_| Protocol::Udp);
-                let tcp = door.serves_tcp.then_some(Protocol::Tcp);
+            Listener::Tcp(port) => {
+                let udp = port.udp.as_ref().map(|_| Protocol::Udp);
+                let tcp = port.serves_tcp.then_some(Protocol::Tcp);
                 let name = |protocol| Listen {
                     protocol,
-                    addresses: vec![door.address.ip()],
-                    port: door.address.port(),
+                    addresses: vec![port.address.ip()],
+                    port: port.address.port(),
                 };
                 let protocols = udp.into_iter().chain(tcp);
                 protocols
                     .map(|protocol| name(protocol).to_string())
                     .collect()
             }
-            Door::Sctp(door) => vec![match door.over {
+            Listener::Sctp(port) => vec![match port.over {
                 Over::Udp => {
-                    let port = door.stack.local_addr().port();
-                    format!("{} (in UDP, port {port})", door.listen)
+                    let udp_port = port.stack.local_addr().port();
+                    format!("{} (in UDP, port {udp_port})", port.listen)
                 }
-                Over::Ip => format!("{} (over IP)", door.listen),
-                Over::Kernel => format!("{} (the kernel's)", door.listen),
+                Over::Ip => format!("{} (over IP)", port.listen),
+                Over::Kernel => format!("{} (the kernel's)", port.listen),
             }],
         }
     }
 
-    /// Lets clients in, until the task is ended.
+    /// Accepts clients until the task is ended.
     pub(crate) fn serve(self, registry: &Arc<Registry>, work: &mut JoinSet<anyhow::Result<()>>) {
         match self {
-            Door::Tcp(door) => {
-                if let Some(port) = &door.udp {
-                    work.spawn(receive_datagrams(Arc::clone(port), Arc::clone(registry)));
+            Listener::Tcp(port) => {
+                if let Some(udp) = &port.udp {
+                    work.spawn(receive_datagrams(Arc::clone(udp), Arc::clone(registry)));
                 }
-                work.spawn(accept_connections(door, Arc::clone(registry)));
+                work.spawn(accept_connections(port, Arc::clone(registry)));
             }
-            Door::Sctp(door) => {
-                work.spawn(accept_associations(door, Arc::clone(registry)));
+            Listener::Sctp(port) => {
+                work.spawn(accept_associations(port, Arc::clone(registry)));
             }
         }
     }
 }
 
-async fn accept_connections(door: TcpDoor, registry: Arc<Registry>) -> anyhow::Result<()> {
-    let mut guests = JoinSet::new();
+async fn accept_connections(port: TcpPort, registry: Arc<Registry>) -> anyhow::Result<()> {
+    let mut clients = JoinSet::new();
     let means = Means::Tcp {
-        serves_tcp: door.serves_tcp,
-        udp: door.udp,
+        serves_tcp: port.serves_tcp,
+        udp: port.udp,
     };
     loop {
         let (stream, address) = tokio::select! {
-            accepted = door.listener.accept() => match accepted {
+            accepted = port.listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::debug!(%error, "no connection was accepted");
@@ -212,12 +212,12 @@ async fn accept_connections(door: TcpDoor, registry: Arc<Registry>) -> anyhow::R
                     continue;
                 }
             },
-            Some(_) = guests.join_next() => continue,
+            Some(_) = clients.join_next() => continue,
         };
         // Who comes when there is no room is closed.
         if let Some(permit) = registry.admit_unknown() {
             let (registry, means) = (Arc::clone(&registry), means.clone());
-            guests.spawn(async move {
+            clients.spawn(async move {
                 let client = Client { address };
                 let first = timeout(INTRODUCTION_TIME, introduce(stream, client.ip(), &registry));
                 let introduced = first
@@ -264,21 +264,21 @@ async fn introduce(
     }
 }
 
-async fn accept_associations(door: SctpDoor, registry: Arc<Registry>) -> anyhow::Result<()> {
-    let mut guests = JoinSet::new();
+async fn accept_associations(port: SctpPort, registry: Arc<Registry>) -> anyhow::Result<()> {
+    let mut clients = JoinSet::new();
     loop {
         let association: Association = tokio::select! {
-            accepted = door.endpoint.accept() => {
-                accepted.with_context(|| format!("the listener {} has ended", door.listen))?
+            accepted = port.endpoint.accept() => {
+                accepted.with_context(|| format!("the listener {} has ended", port.listen))?
             }
-            Some(_) = guests.join_next() => continue,
+            Some(_) = clients.join_next() => continue,
         };
         match registry.admit_unknown() {
             None => association.abort(b"too many clients"),
             Some(permit) => {
                 let registry = Arc::clone(&registry);
-                let means = Means::Sctp(door.stack.clone());
-                guests.spawn(async move {
+                let means = Means::Sctp(port.stack.clone());
+                clients.spawn(async move {
                     let address = association.peer();
                     let client = Client { address };
                     let mut control = ControlChannel::sctp(association.clone(), MAX_REQUEST_BYTES);
