@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use link::words::duration;
 use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 
@@ -54,8 +55,8 @@ impl FromStr for Pattern {
         };
         let times = || {
             let (on, off) = times?.split_once(',')?;
-            let on = time(on).filter(|on| *on >= Duration::from_millis(1))?;
-            Some((on, time(off)?))
+            let [on, off] = [duration(on).ok()?, duration(off).ok()?];
+            (on >= Duration::from_millis(1)).then_some((on, off))
         };
         let pattern = match (name, times()) {
             ("constant", None) => Some(Pattern::Constant),
@@ -160,20 +161,6 @@ impl Schedule {
     }
 }
 
-/// A time with its unit.
-fn time(text: &str) -> Option<Duration> {
-    let unit_at = text.find(|character: char| character.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(unit_at);
-    let unit = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        _ => return None,
-    };
-    let number: f64 = number.trim().parse().ok()?;
-    Duration::try_from_secs_f64(number * unit).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -248,7 +235,7 @@ mod tests {
             "on-off:1s",
             "on-off:0s,1s",
             "constant:1s,1s",
-            "on-off:1h,1s",
+            "on-off:1,1s",
         ] {
             assert!(wrong.parse::<Pattern>().is_err(), "{wrong}");
         }

@@ -2,7 +2,7 @@
 
 mod channel;
 mod datagrams;
-pub(crate) mod door;
+pub(crate) mod listener;
 mod session;
 
 use std::collections::HashMap;
@@ -63,7 +63,7 @@ const MAX_TURNED_AWAY: usize = 16;
 
 /// How long a sender may keep a place and say nothing.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+struct Timeouts {
     /// Until its first run is accepted.
     order: Duration,
     /// Afterwards: between its runs, and within one until the next packet of it.
@@ -72,9 +72,9 @@ struct Patience {
     turned_away: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
             order: Duration::from_secs(10),
             idle: Duration::from_secs(600),
             turned_away: Duration::from_secs(2),
@@ -105,7 +105,7 @@ impl Receiver {
             runs: Mutex::default(),
             places: Arc::new(Semaphore::new(config.max_senders)),
             turned_away: Arc::new(Semaphore::new(MAX_TURNED_AWAY)),
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             events: sender,
         });
         let mut receiver = Receiver {
@@ -116,7 +116,7 @@ impl Receiver {
             work: JoinSet::new(),
             _datagrams: Vec::new(),
         };
-        door::open_all(&config, &registry, &mut receiver).await?;
+        listener::open_all(&config, &registry, &mut receiver).await?;
         Ok(receiver)
     }
 
@@ -201,7 +201,7 @@ struct Registry {
     places: Arc<Semaphore>,
     /// Senders that may wait to be told that there is no place.
     turned_away: Arc<Semaphore>,
-    patience: Patience,
+    timeouts: Timeouts,
     events: mpsc::Sender<ReceiverEvent>,
 }
 

@@ -44,8 +44,8 @@ pub(super) async fn serve(
         registry,
         run: None,
     };
-    let patience = registry.patience;
-    let mut deadline = Instant::now() + patience.order;
+    let timeouts = registry.timeouts;
+    let mut deadline = Instant::now() + timeouts.order;
     let mut seen = 0;
     let mut has_ordered = false;
     let mut packets: Vec<BytesMut> = Vec::new();
@@ -62,7 +62,7 @@ pub(super) async fn serve(
                 let now_seen = session.run.as_ref().map(|run| run.reception().received());
                 anyhow::ensure!(now_seen.is_some_and(|now| now != seen), "it says nothing");
                 seen = now_seen.unwrap_or_default();
-                deadline = Instant::now() + patience.idle;
+                deadline = Instant::now() + timeouts.idle;
                 continue;
             }
         }
@@ -89,7 +89,7 @@ pub(super) async fn serve(
         }
         has_ordered |= session.run.is_some();
         if has_ordered {
-            deadline = Instant::now() + patience.idle;
+            deadline = Instant::now() + timeouts.idle;
             seen = 0;
         }
     }
@@ -110,7 +110,7 @@ pub(super) async fn turn_away(mut channel: Channel, registry: &Registry) -> anyh
         }
         Ok(())
     };
-    timeout(registry.patience.turned_away, told).await?
+    timeout(registry.timeouts.turned_away, told).await?
 }
 
 struct Session<'a> {
@@ -231,7 +231,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::{Semaphore, mpsc};
 
-    use super::super::Patience;
+    use super::super::Timeouts;
     use super::*;
 
     const OFFER: Offer = Offer {
@@ -244,7 +244,7 @@ mod tests {
             runs: Mutex::new(HashMap::new()),
             places: Arc::new(Semaphore::new(1)),
             turned_away: Arc::new(Semaphore::new(1)),
-            patience: Patience {
+            timeouts: Timeouts {
                 order: Duration::from_millis(50),
                 idle: Duration::from_millis(50),
                 turned_away: Duration::from_millis(50),

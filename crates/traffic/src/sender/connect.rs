@@ -12,7 +12,7 @@ use udp_net::PlainSocket;
 
 use super::SenderConfig;
 use super::path::Path;
-use crate::receiver::door::endpoint_config;
+use crate::receiver::listener::endpoint_config;
 
 /// How long connecting may take.
 const CONNECT_TIME: Duration = Duration::from_secs(10);

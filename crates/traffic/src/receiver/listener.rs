@@ -1,4 +1,4 @@
-//! Where senders come in.
+//! The listeners of a receiver.
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ pub(crate) fn endpoint_config() -> EndpointConfig {
     }
 }
 
-/// Opens everything that is asked for.
+/// Opens the configured listeners.
 pub(super) async fn open_all(
     config: &ReceiverConfig,
     registry: &Arc<Registry>,
@@ -162,7 +162,7 @@ async fn accept_connections(
     offer: Offer,
     registry: Arc<Registry>,
 ) -> anyhow::Result<()> {
-    let mut guests = JoinSet::new();
+    let mut sessions = JoinSet::new();
     loop {
         let (stream, address) = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -173,13 +173,13 @@ async fn accept_connections(
                     continue;
                 }
             },
-            Some(_) = guests.join_next() => continue,
+            Some(_) = sessions.join_next() => continue,
         };
         let Ok(place) = Arc::clone(&registry.places).try_acquire_owned() else {
             tracing::debug!(%address, "there is no room for another sender");
             if let Ok(waits) = Arc::clone(&registry.turned_away).try_acquire_owned() {
                 let registry = Arc::clone(&registry);
-                guests.spawn(async move {
+                sessions.spawn(async move {
                     // It may have gone.
                     session::turn_away(Channel::tcp(stream), &registry)
                         .await
@@ -193,7 +193,7 @@ async fn accept_connections(
         let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
         SockRef::from(&stream).set_tcp_keepalive(&keep_alive).ok();
         let (registry, offer) = (Arc::clone(&registry), offer.clone());
-        guests.spawn(async move {
+        sessions.spawn(async move {
             let channel = Channel::tcp(stream);
             if let Err(error) = session::serve(channel, address, &offer, &registry).await {
                 tracing::debug!(%address, %error, "a sender was given up");
@@ -204,7 +204,7 @@ async fn accept_connections(
 }
 
 async fn accept_associations(endpoint: Endpoint, registry: Arc<Registry>) -> anyhow::Result<()> {
-    let mut guests = JoinSet::new();
+    let mut sessions = JoinSet::new();
     let offer = Arc::new(Offer {
         stream: Some(Protocol::Sctp),
         udp: None,
@@ -212,7 +212,7 @@ async fn accept_associations(endpoint: Endpoint, registry: Arc<Registry>) -> any
     loop {
         let association = tokio::select! {
             accepted = endpoint.accept() => accepted.context("the listener has ended")?,
-            Some(_) = guests.join_next() => continue,
+            Some(_) = sessions.join_next() => continue,
         };
         let Ok(place) = Arc::clone(&registry.places).try_acquire_owned() else {
             let Ok(waits) = Arc::clone(&registry.turned_away).try_acquire_owned() else {
@@ -220,7 +220,7 @@ async fn accept_associations(endpoint: Endpoint, registry: Arc<Registry>) -> any
                 continue;
             };
             let registry = Arc::clone(&registry);
-            guests.spawn(async move {
+            sessions.spawn(async move {
                 // It may have gone.
                 session::turn_away(Channel::sctp(association), &registry)
                     .await
@@ -230,7 +230,7 @@ async fn accept_associations(endpoint: Endpoint, registry: Arc<Registry>) -> any
             continue;
         };
         let (registry, offer) = (Arc::clone(&registry), Arc::clone(&offer));
-        guests.spawn(async move {
+        sessions.spawn(async move {
             let address = association.peer();
             let channel = Channel::sctp(association);
             if let Err(error) = session::serve(channel, address, &offer, &registry).await {
