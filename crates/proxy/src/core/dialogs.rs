@@ -60,10 +60,22 @@ struct Value<'a> {
     octets: &'a [u8],
     /// The mark of the UAS, where the value is ours.
     mark: Option<Mark>,
+    /// It has something that is written like one.
+    has_mark: bool,
     /// What leads on from here, if this is the last one of ours.
     along: NextHop,
     /// What does: those of ours in a row are taken off together.
     hop: NextHop,
+}
+
+impl Value<'_> {
+    /// Whether it names an address of ours.
+    fn is_at(&self, identity: &Identity) -> bool {
+        let route = NameAddr::parse(self.octets);
+        let uri = route.ok().and_then(|route| route.parse_uri().ok());
+        let uri = uri.as_ref().and_then(Uri::as_sip);
+        uri.is_some_and(|uri| identity.has_listener_at(uri))
+    }
 }
 
 impl Dialogs {
@@ -204,20 +216,23 @@ impl Dialogs {
         identity: &Identity,
         uac: Uac<'_>,
     ) -> (SmallVec<[Option<MarkText>; 4]>, Answered) {
-        let (tag, peer) = (
-            response.from_tag_bytes().unwrap_or_default(),
-            response.to_tag_bytes().unwrap_or_default(),
-        );
-        let call_id = call_id(response);
-        let callee = user(response.to(), identity);
+        // The mark was written for what the request has said, whatever the UAS makes of it.
+        let asked = match uac {
+            Uac::Request(request) => request,
+            Uac::Answered(_) | Uac::Response => response,
+        };
+        let call_id = call_id(asked);
+        let tag = asked.from_tag_bytes().unwrap_or_default();
+        let peer = response.to_tag_bytes().unwrap_or_default();
+        let callee = user(asked.to(), identity);
         let uas = self.marks.party(call_id, b"", tag, callee.as_ref());
         let mut values = self.record_routes(response);
         self.keep_marks_of(&uas, &mut values);
-        let mut marks = values.iter().filter_map(|value| value.mark);
-        let Some(first) = marks.next() else {
+        if !values.iter().any(|value| value.has_mark) {
             return (SmallVec::new(), Answered::Unmarked);
-        };
-        let is_within = first.stage == Stage::UasWithin;
+        }
+        let first = values.iter().find_map(|value| value.mark);
+        let is_within = first.is_some_and(|first| first.stage == Stage::UasWithin);
 
         let stage = match (response.status(), uac) {
             (Some(100..200), Uac::Response) => Some(Stage::UacEarlyUnknown),
@@ -227,18 +242,19 @@ impl Dialogs {
             _ => None,
         };
         // Where the response does not say where it comes from, the UAC goes on as before.
-        let (from, requested) = match uac {
-            Uac::Request(request) => (request.from(), request.request_uri()),
-            Uac::Answered(_) | Uac::Response => (response.from(), None),
+        let requested = match uac {
+            Uac::Request(request) => request.request_uri(),
+            Uac::Answered(_) | Uac::Response => None,
         };
-        let caller = user(from, identity);
+        let caller = user(asked.from(), identity);
         let is_caller = match uac {
             Uac::Request(_) | Uac::Response => true,
             Uac::Answered(client) => {
                 self.early.caller(client) == Some(self.caller_name(caller.as_ref()))
             }
         };
-        let target = contact(response).or(requested).filter(|_| is_caller);
+        let target = contact(response).or(requested);
+        let target = target.filter(|_| first.is_some() && is_caller);
         let given = stage.zip(target).map(|(stage, target)| {
             let uac = self.marks.party(call_id, tag, peer, caller.as_ref());
             (uac, stage, self.marks.remote_target(target))
@@ -251,13 +267,17 @@ impl Dialogs {
                 hop: in_front.map_or(value.along, |value| self.before(&value)),
                 ..*value
             };
-            texts.push(value.mark.map(|_| match &given {
-                Some((uac, stage, target)) => {
+            let text = match (&given, value.mark) {
+                (Some((uac, stage, target)), Some(_)) => {
                     let mark = self.marks.mark(uac, *stage, *target, value.hop);
-                    mark.text()
+                    Some(mark.text())
                 }
-                None => MarkText::VOID,
-            }));
+                (None, Some(_)) => Some(MarkText::VOID),
+                // It is not as we have sent it: the UAS has changed From, To or another value. The mark is good all the same,
+                // for whoever goes back to how these were.
+                (_, None) => (value.has_mark && value.is_at(identity)).then_some(MarkText::VOID),
+            };
+            texts.push(text);
             in_front = Some(value);
         }
         let answered = match given {
@@ -365,6 +385,7 @@ impl Dialogs {
             Value {
                 octets,
                 mark,
+                has_mark: mark.is_some(),
                 along,
                 hop: along,
             }

@@ -247,6 +247,19 @@ impl Identity {
             }
     }
 
+    /// Whether a URI names an address of this host, and a port that we listen on or advertise, whatever the transport.
+    pub(crate) fn has_listener_at(&self, uri: &SipUri<'_>) -> bool {
+        let default = match uri.is_secure() {
+            true => Transport::Tls,
+            false => Transport::Udp,
+        };
+        let port = uri.port().unwrap_or(default.default_port());
+        let listeners = self.listeners.iter();
+        let mut ports = listeners.map(|listener| listener.address.port());
+        let advertised = self.advertise.as_ref().and_then(|name| name.port);
+        self.is_own_host(uri.host()) && (ports.any(|own| own == port) || advertised == Some(port))
+    }
+
     /// The domain that is named first.
     pub(crate) fn first_domain(&self) -> Option<&HostPort> {
         self.domain_names().next()

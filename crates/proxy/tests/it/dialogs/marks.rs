@@ -312,6 +312,62 @@ fn neither_side_can_use_the_mark_of_the_other() {
     }
 }
 
+/// Nor where the callee answers as somebody else, or with another From: its mark is good for whoever restores these.
+#[test]
+fn the_mark_of_a_callee_who_changes_the_dialog_is_not_shown() {
+    for mut bench in benches() {
+        for (number, (name, value)) in [
+            (Name::To, "<sip:robert@example.com>;tag=callee"),
+            (Name::To, "<sip:bob@example.net>;tag=callee"),
+            (Name::From, "<sip:mallory@example.net>;tag=M1"),
+            (
+                Name::RecordRoute,
+                "<sip:192.0.2.1:5060;lr;call=MARK>, <sip:203.0.113.2;lr>",
+            ),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut invite = request(Method::Invite, "sip:bob@example.com", &format!("c{number}"));
+            invite.replace(Name::From, "<sip:mallory@example.net>;tag=m1");
+            invite.replace(Name::Contact, format!("<{VICTIM}>"));
+            bench.receive(mallory(), invite);
+            let sent = bench.sent();
+            let is_request = |sent: &&Sent| sent.message.is_request();
+            let forwarded = sent.iter().find(is_request).expect("an INVITE");
+            let route = forwarded.value(Name::RecordRoute);
+            let (_, mark) = route.split_once(";call=").expect("a mark");
+            let mark = mark.trim_end_matches('>').to_owned();
+            for status in [183, 200] {
+                let mut answer = response(&forwarded.message, status, "callee")
+                    .with(Name::Contact, format!("<{BOB}>"));
+                answer.replace(name, value.replace("MARK", &mark));
+                bench.receive(bob(), answer);
+                for sent in bench.sent() {
+                    let seen = sent.values(Name::RecordRoute);
+                    let is_shown = |value: &String| value.contains(&mark);
+                    assert!(!seen.iter().any(is_shown), "{value} {status}");
+                }
+            }
+        }
+    }
+}
+
+/// Some phones put their Contact into To. The caller goes on all the same.
+#[test]
+fn a_callee_who_changes_to_ends_no_dialog() {
+    let mut bench = with(|_| {});
+    let mut call = Call::of_mallory(&mut bench, 183);
+    let mut answer =
+        response(&call.forwarded.message, 200, "callee").with(Name::Contact, format!("<{BOB}>"));
+    answer.replace(Name::To, format!("<{BOB}>;tag=callee"));
+    bench.receive(bob(), answer);
+    call.answer = bench.one();
+    for method in &METHODS {
+        call.goes_on(&mut bench, method, false);
+    }
+}
+
 /// PRACK (RFC 3262), UPDATE (RFC 3311), INFO, and what else there is while it rings.
 #[test]
 fn an_early_dialog_is_one_until_the_call_fails() {
