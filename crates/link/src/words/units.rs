@@ -2,41 +2,32 @@
 
 use std::time::Duration;
 
-/// Reads a time with its unit: `100ns`, `250us`, `20ms`, `1.5s`, `2min`, `1h`.
+/// Reads a time with its unit: `100ns`, `250us`, `20ms`, `1.5s`, `2min`, `1h 30min`, `1d`. Fractions of a nanosecond
+/// are rounded.
 ///
 /// # Errors
 ///
 /// When it is none, with what was expected.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || {
-        format!(
-            "\"{text}\" is not a time: a number with its unit is expected, such as 20ms or 1.5s"
-        )
-    };
-    let (number, unit) = number_and_unit(text).ok_or_else(expected)?;
-    let seconds_per_unit = match unit {
-        "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(expected()),
-    };
-    // Whole numbers of small units are exact, however large.
-    let whole = number.parse::<u64>().ok();
-    let exact = match (whole, unit) {
-        (Some(number), "ns") => Some(Duration::from_nanos(number)),
-        (Some(number), "us" | "µs") => Some(Duration::from_micros(number)),
-        (Some(number), "ms") => Some(Duration::from_millis(number)),
-        (Some(number), "s") => Some(Duration::from_secs(number)),
-        _ => None,
-    };
-    if let Some(exact) = exact {
-        return Ok(exact);
-    }
-    let number: f64 = number.parse().map_err(|_| expected())?;
-    Duration::try_from_secs_f64(number * seconds_per_unit).map_err(|_| expected())
+    humantime::parse_duration(text)
+        .ok()
+        .or_else(|| rounded_duration(text))
+        .ok_or_else(|| {
+            format!(
+                "\"{text}\" is not a time: a number with its unit is expected, such as 20ms or 1.5s"
+            )
+        })
+}
+
+/// A number that humantime refuses because it is no whole number of nanoseconds, as those are that programs write.
+fn rounded_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = number_and_unit(text)?;
+    let is_one_unit = unit.chars().all(char::is_alphabetic);
+    let unit = humantime::parse_duration(&format!("1{unit}")).ok()?;
+    let seconds = number.parse::<f64>().ok()? * unit.as_secs_f64();
+    is_one_unit
+        .then(|| Duration::try_from_secs_f64(seconds).ok())
+        .flatten()
 }
 
 /// A time in the largest unit that holds it in a whole number.
@@ -235,9 +226,39 @@ mod tests {
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("0us"), Ok(Duration::ZERO));
         assert_eq!(duration("2min"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "20", "ms", "-1s", "1h30", "NaNs", "1e999s"] {
+        assert_eq!(duration("250 µs"), Ok(Duration::from_micros(250)));
+        assert_eq!(duration("1h 30min"), Ok(Duration::from_secs(5400)));
+        for wrong in [
+            "",
+            "20",
+            "ms",
+            "-1s",
+            "1h30",
+            "NaNs",
+            "1e999s",
+            ".5s 3min",
+            "1 week-end",
+        ] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn times_are_rounded_to_nanoseconds() {
+        for (text, nanoseconds) in [
+            ("0.30000000000000004s", 300_000_000),
+            ("33.333333333333336ms", 33_333_333),
+            (".5s", 500_000_000),
+            ("1.6ns", 2),
+        ] {
+            assert_eq!(
+                duration(text),
+                Ok(Duration::from_nanos(nanoseconds)),
+                "{text}"
+            );
+        }
+        let most = format!("{}ns", u64::MAX);
+        assert_eq!(duration(&most), Ok(Duration::from_nanos(u64::MAX)));
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Field {
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
+    link::words::duration(text)
         .map_err(|_| "a number with its unit is expected, such as 200ms, 1.5s or 10min".to_owned())
 }
 

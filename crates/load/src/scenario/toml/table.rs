@@ -179,7 +179,7 @@ impl<'r, 't> Value<'r, 't> {
         let duration = self
             .get()
             .as_str()
-            .and_then(|text| humantime::parse_duration(text).ok())
+            .and_then(|text| link::words::duration(text).ok())
             .filter(|duration| *duration <= LONGEST);
         if duration.is_none() {
             self.refuse("a time up to a week, with its unit, such as \"250ms\" or \"2s\",");
