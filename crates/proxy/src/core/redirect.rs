@@ -6,6 +6,7 @@ use std::time::Instant;
 use sip::{Message, Name, Uri};
 
 use super::binding::Binding;
+use super::unproved::add_within;
 
 /// The 302 that sends a client to the bindings of a user, the most preferred first, each with its
 /// preference and how long it is valid. `None` where nothing would be left to try: a client is never
@@ -41,14 +42,10 @@ pub(crate) fn moved(
             1000.. => "1".to_owned(),
             thousandths => format!("0.{thousandths:03}"),
         };
-        let longer = response.clone().with(
-            Name::Contact,
-            format!("<{contact}>;q={q};expires={seconds}"),
-        );
-        if longer.wire_length() > longest && response.contains(Name::Contact) {
+        let value = format!("<{contact}>;q={q};expires={seconds}");
+        if !add_within(&mut response, Name::Contact, value, longest) {
             break;
         }
-        response = longer;
     }
     Some(response)
 }

@@ -20,6 +20,7 @@ use super::rejection::{ALLOWED_METHODS, Rejection};
 use super::responses::Final;
 use super::stateless::NO_TRANSACTION;
 use super::target::{self, Target, Targets};
+use super::unproved::add_within;
 use super::update::UpdateError;
 use super::validation::{self, Verdict};
 use super::{redirect, route};
@@ -178,11 +179,15 @@ impl Proxy {
             self.abandon(now, server, &context, &NOT_FOUND);
             return;
         };
+        let longest = self.longest_answer(&context.request, &context.arrival);
         let mut response = Message::response_to(&context.request, MOVED.0, MOVED.1);
         for (place, contact) in contacts.iter().enumerate() {
             // Each less preferred than the one before (RFC 3261 section 20.10).
             let thousandths = 999 / (place + 1);
-            response.push_back(Name::Contact, format!("<{contact}>;q=0.{thousandths:03}"));
+            let value = format!("<{contact}>;q=0.{thousandths:03}");
+            if !add_within(&mut response, Name::Contact, value, longest) {
+                break;
+            }
         }
         self.report_final(now, &context, MOVED, Final::Failed(EndedBy::Proxy));
         self.statistics.redirected += 1;

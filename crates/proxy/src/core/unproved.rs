@@ -8,15 +8,35 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use sip::transaction::ServerId;
-use sip::{ConnectionId, Flow, Message, Method};
+use sip::{ConnectionId, Flow, Message, Method, Name};
 
 use super::proxy::Proxy;
+use super::refusing::OUR_TAG;
 
 /// How many times as long as the request an answer to it may be.
 const LONGEST_ANSWER: usize = 3;
 
+/// How many octets of it are our tag in To.
+const TAG_PARAMETER: usize = ";tag=".len() + OUR_TAG;
+
 /// How many connections are remembered until somebody asks.
 const MAXIMUM_KNOWN: usize = 4096;
+
+/// Adds one of several values of a field to a response, unless it becomes longer than it may be; but the first one always.
+/// Returns whether it is there.
+pub(super) fn add_within(
+    response: &mut Message,
+    name: Name<'_>,
+    value: String,
+    longest: usize,
+) -> bool {
+    let longer = response.clone().with(name, value);
+    let may = longer.wire_length() <= longest || !response.contains(name);
+    if may {
+        *response = longer;
+    }
+    may
+}
 
 impl Proxy {
     /// Whether anybody may have sent what came along a flow.
@@ -50,10 +70,10 @@ impl Proxy {
         self.known_connections.pop()
     }
 
-    /// How long our answer to a request may be.
+    /// How long our answer to a request may be before it has a tag.
     pub(super) fn longest_answer(&self, request: &Message, arrival: &Flow) -> usize {
         match self.is_unproved(arrival) {
-            true => LONGEST_ANSWER * request.wire_length(),
+            true => LONGEST_ANSWER * request.wire_length() - TAG_PARAMETER,
             false => usize::MAX,
         }
     }

@@ -431,6 +431,29 @@ fn a_route_can_redirect() {
     );
 }
 
+/// Over UDP anybody may have sent the request: the answer is at most three times as long, the tag of To included.
+#[test]
+fn a_route_with_many_next_hops_redirects_to_as_many_as_there_is_room_for() {
+    let mut routing = gateways(Group {
+        members: (0..99)
+            .map(|host| Member::new(&format!("sip:192.0.2.{host}")))
+            .collect(),
+        ..Group::default()
+    });
+    routing.routes[0].mode = Some(Mode::Redirect);
+    for length in 0..40 {
+        let mut bench = bench(routing.clone());
+        let invite = request(Method::Invite, "sip:+4930@example.com", "c1")
+            .with(Name::Subject, "x".repeat(length));
+        let came = invite.wire_length();
+        bench.receive(alice(), invite);
+        let moved = answer(&mut bench);
+        assert!(moved.answers(302).values(Name::Contact).len() > 5);
+        let went = moved.message.wire_length();
+        assert!(went <= 3 * came, "{went} for {came}");
+    }
+}
+
 #[test]
 fn without_state_a_request_its_retransmission_cancel_and_ack_go_the_same_way() {
     let mut routing = gateways(Group {

@@ -23,6 +23,7 @@ use super::query::{Answer, Query, QueryId};
 use super::rejection::Rejection;
 use super::relay::Entitlement;
 use super::requests::Taken;
+use super::unproved::add_within;
 use nonce::{Nonces, Verdict};
 use nonce_counts::NonceCounts;
 
@@ -411,11 +412,8 @@ impl Proxy {
                     is_stale,
                     offers_auth: true,
                 };
-                // The first ones are the best, and one there has to be.
-                let longer = response.clone().with(field, challenge.to_string());
-                if longer.wire_length() <= longest || !response.contains(field) {
-                    response = longer;
-                }
+                // The first ones are the best.
+                add_within(&mut response, field, challenge.to_string(), longest);
             }
         }
         self.respond(now, taken.server, response);
