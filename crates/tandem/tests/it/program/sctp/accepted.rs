@@ -9,7 +9,13 @@ fn a_shutdown_delivers_everything_over_a_slow_network() {
     let mut listener = listen(&["--service", "discard"]);
     let relay = Relay::start(listener.encapsulation_port, 200_000, 0.02);
     let mut command = connect_command(listener.port, relay.port());
-    for parameter in ["rto_initial=200ms", "rto_min=100ms", "rto_max=200ms"] {
+    // With so many retransmissions a pause of the machine does not count as the loss of the peer.
+    for parameter in [
+        "rto_initial=200ms",
+        "rto_min=100ms",
+        "rto_max=200ms",
+        "association_max_retrans=100",
+    ] {
         command.args(["--set", parameter]);
     }
     let mut connector = Talk::start(&mut command);
