@@ -31,19 +31,18 @@ pub(crate) fn answer(packet: &[u8], identification: u16) -> Answer {
 }
 
 fn answer_v4(packet: &[u8], identification: u16) -> Answer {
-    let Some(header) = v4::Header::read(packet) else {
+    let Some(v4::Packet { header, payload }) = v4::Packet::read(packet) else {
         return Answer::Silence;
     };
     // The routers put nothing together again.
-    if header.more_fragments_follow() || header.fragment_offset() > 0 {
+    if header.is_fragmenting_payload() {
         return Answer::Silence;
     }
-    let payload = header.payload();
-    match header.protocol() {
+    match Protocol(header.protocol().0) {
         Protocol::ICMP => {
             let is_request = payload.len() >= 8 && payload[0] == REQUEST_V4 && payload[1] == 0;
             let sum = Sum16BitWords::new().add_slice(payload);
-            if !is_request || sum.ones_complement() != 0 || !v4::is_one_host(header.source()) {
+            if !is_request || sum.ones_complement() != 0 || !v4::is_one_host(header.source_addr()) {
                 return Answer::Silence;
             }
             let mut message = payload.to_vec();
@@ -52,7 +51,7 @@ fn answer_v4(packet: &[u8], identification: u16) -> Answer {
             let sum = Sum16BitWords::new().add_slice(&message);
             message[2..4].copy_from_slice(&sum.ones_complement().to_ne_bytes());
             let outer = v4::new_header(
-                [header.destination(), header.source()],
+                [header.destination_addr(), header.source_addr()],
                 Protocol::ICMP,
                 packet[1],
                 identification,
@@ -66,25 +65,26 @@ fn answer_v4(packet: &[u8], identification: u16) -> Answer {
 }
 
 fn answer_v6(packet: &[u8]) -> Answer {
-    let Some(header) = v6::Header::read(packet) else {
+    let Some(packet) = v6::Packet::read(packet) else {
         return Answer::Silence;
     };
-    let (protocol, Some(payload)) = header.upper_layer() else {
+    let (protocol, Some(payload)) = packet.upper_layer() else {
         return Answer::Silence;
     };
-    let has_extensions = payload.len() + v6::HEADER != header.total_length();
+    let header = packet.header;
+    let has_extensions = payload.len() != packet.payload.len();
     match protocol {
         Protocol::ICMPV6 => {
-            let addresses = [header.source(), header.destination()];
+            let addresses = [header.source_addr(), header.destination_addr()];
             let sum = v6::pseudo_header(addresses, protocol, payload.len()).add_slice(payload);
             let is_request = payload.len() >= 8 && payload[0] == REQUEST_V6 && payload[1] == 0;
-            if !is_request || sum.ones_complement() != 0 || !v6::is_one_host(header.source()) {
+            if !is_request || sum.ones_complement() != 0 || !v6::is_one_host(header.source_addr()) {
                 return Answer::Silence;
             }
             let mut message = payload.to_vec();
             message[0] = REPLY_V6;
             message[2..4].fill(0);
-            let addresses = [header.destination(), header.source()];
+            let addresses = [header.destination_addr(), header.source_addr()];
             let sum = v6::pseudo_header(addresses, protocol, message.len()).add_slice(&message);
             message[2..4].copy_from_slice(&sum.ones_complement().to_ne_bytes());
             let outer = v6::new_header(addresses, protocol, message.len());

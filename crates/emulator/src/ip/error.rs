@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::checksum::Sum16BitWords;
+use etherparse::{Ipv4Header, Ipv6Header};
 
 use super::{v4, v6};
 use crate::protocol::Protocol;
@@ -60,12 +61,13 @@ fn about_v4(
     router: Ipv4Addr,
     identification: u16,
 ) -> Option<Vec<u8>> {
-    let header = v4::Header::read(packet)?;
+    let original = v4::Packet::read(packet)?;
+    let source = original.header.source_addr();
     // RFC 1812 section 4.3.2.7.
-    let may_be_sent = v4::is_one_host(header.source())
-        && v4::may_be_forwarded_to(header.destination())
-        && header.fragment_offset() == 0
-        && !is_error_v4(&header);
+    let may_be_sent = v4::is_one_host(source)
+        && v4::may_be_forwarded_to(original.header.destination_addr())
+        && original.fragment_offset() == 0
+        && !is_error_v4(&original);
     if !may_be_sent {
         return None;
     }
@@ -78,13 +80,13 @@ fn about_v4(
         // The MTU is in the lower half (RFC 1191 section 4).
         Problem::TooBig { mtu } => (3, 4, mtu as u32),
     };
-    let whole = &packet[..header.total_length()];
-    let room = LONGEST_V4 - v4::LEAST_HEADER - ICMP_HEADER;
+    let whole = &packet[..original.total_length()];
+    let room = LONGEST_V4 - Ipv4Header::MIN_LEN - ICMP_HEADER;
     let quoted = &whole[..whole.len().min(room)];
     let mut message = icmp(kind, code, rest, quoted);
     let sum = Sum16BitWords::new().add_slice(&message);
     message[2..4].copy_from_slice(&sum.ones_complement().to_ne_bytes());
-    let addresses = [router, header.source()];
+    let addresses = [router, source];
     let outer = v4::new_header(
         addresses,
         Protocol::ICMP,
@@ -96,12 +98,13 @@ fn about_v4(
 }
 
 fn about_v6(packet: &[u8], problem: Problem, router: Ipv6Addr) -> Option<Vec<u8>> {
-    let header = v6::Header::read(packet)?;
+    let original = v6::Packet::read(packet)?;
+    let source = original.header.source_addr();
     let is_too_big = matches!(problem, Problem::TooBig { .. });
     // RFC 4443 section 2.4 (e): a packet to a group may be too big.
-    let may_be_sent = v6::is_one_host(header.source())
-        && (is_too_big || !header.destination().is_multicast())
-        && !is_error_v6(&header);
+    let may_be_sent = v6::is_one_host(source)
+        && (is_too_big || !original.header.destination_addr().is_multicast())
+        && !is_error_v6(&original);
     if !may_be_sent {
         return None;
     }
@@ -115,12 +118,12 @@ fn about_v6(packet: &[u8], problem: Problem, router: Ipv6Addr) -> Option<Vec<u8>
         // network answer nobody with extension headers.
         Problem::NoProtocol => (4, 1, 6),
     };
-    let whole = &packet[..header.total_length()];
+    let whole = &packet[..original.total_length()];
     // Section 2.4 (c): as much as fits without exceeding the least MTU.
-    let room = v6::LEAST_MTU - v6::HEADER - ICMP_HEADER;
+    let room = v6::LEAST_MTU - Ipv6Header::LEN - ICMP_HEADER;
     let quoted = &whole[..whole.len().min(room)];
     let mut message = icmp(kind, code, rest, quoted);
-    let addresses = [router, header.source()];
+    let addresses = [router, source];
     let sum = v6::pseudo_header(addresses, Protocol::ICMPV6, message.len()).add_slice(&message);
     message[2..4].copy_from_slice(&sum.ones_complement().to_ne_bytes());
     let outer = v6::new_header(addresses, Protocol::ICMPV6, message.len());
@@ -138,19 +141,19 @@ fn icmp(kind: u8, code: u8, rest: u32, quoted: &[u8]) -> Vec<u8> {
 
 /// Whether it is an error of ICMP. What tells nothing counts as one: no error about an error is the stronger
 /// rule.
-fn is_error_v4(header: &v4::Header<'_>) -> bool {
+fn is_error_v4(packet: &v4::Packet<'_>) -> bool {
     const QUERIES: [u8; 10] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18];
-    header.protocol() == Protocol::ICMP
-        && header
-            .payload()
+    packet.protocol() == Protocol::ICMP
+        && packet
+            .payload
             .first()
             .is_none_or(|kind| !QUERIES.contains(kind))
 }
 
 /// Whether it is an error of ICMPv6, or a redirect (RFC 4443 sections 2.1 and 2.4 (e)).
-fn is_error_v6(header: &v6::Header<'_>) -> bool {
+fn is_error_v6(packet: &v6::Packet<'_>) -> bool {
     const REDIRECT: u8 = 137;
-    let (protocol, payload) = header.upper_layer();
+    let (protocol, payload) = packet.upper_layer();
     protocol == Protocol::ICMPV6
         && payload
             .and_then(|payload| payload.first())

@@ -1,6 +1,8 @@
 //! Fragments of IPv4 (RFC 791 section 3.2).
 
-use super::v4::{self, Header};
+use etherparse::Ipv4Header;
+
+use super::v4::{self, Packet};
 
 /// The unit in which fragments say where they belong.
 const UNIT: usize = 8;
@@ -14,11 +16,11 @@ const COPIED: u8 = 0x80;
 
 /// Cuts a packet into fragments that fit into an MTU; `None` when that cannot be: a fragment must hold its
 /// header and eight octets.
-pub(crate) fn fragments(packet: &Header<'_>, mtu: usize) -> Option<Vec<Vec<u8>>> {
-    let mut header = packet.octets().to_vec();
-    let later_header = header_of_later_fragments(packet.octets());
+pub(crate) fn fragments(packet: &Packet<'_>, mtu: usize) -> Option<Vec<Vec<u8>>> {
+    let mut header = packet.header.slice().to_vec();
+    let later_header = header_of_later_fragments(packet.header.slice());
     let offset = packet.fragment_offset();
-    let payload = packet.payload();
+    let payload = packet.payload;
     let mut fragments = Vec::new();
     let mut done = 0;
     while done < payload.len() {
@@ -37,7 +39,7 @@ pub(crate) fn fragments(packet: &Header<'_>, mtu: usize) -> Option<Vec<Vec<u8>>>
             return None;
         }
         let is_last = done + length == payload.len();
-        let more_follow = !is_last || packet.more_fragments_follow();
+        let more_follow = !is_last || packet.header.more_fragments();
         write_fields(&mut header, length, offset + done, more_follow);
         let mut fragment = Vec::with_capacity(header.len() + length);
         fragment.extend_from_slice(&header);
@@ -58,7 +60,7 @@ fn write_fields(header: &mut [u8], length: usize, offset: usize, more_follow: bo
 }
 
 fn header_of_later_fragments(first: &[u8]) -> Vec<u8> {
-    let (fixed, mut options) = first.split_at(v4::LEAST_HEADER);
+    let (fixed, mut options) = first.split_at(Ipv4Header::MIN_LEN);
     let mut header = fixed.to_vec();
     while let Some(&kind) = options.first() {
         let length = match kind {

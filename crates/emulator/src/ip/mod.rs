@@ -8,6 +8,8 @@ pub(crate) mod v6;
 
 use std::net::IpAddr;
 
+use etherparse::{Ipv4Header, Ipv6Header};
+
 use crate::protocol::Protocol;
 
 /// Whose packet it is, as far as the packet shows it.
@@ -25,23 +27,23 @@ impl Flow {
     pub(crate) fn of(packet: &[u8]) -> Option<Flow> {
         match packet.first()? >> 4 {
             4 => {
-                let header = v4::Header::read(packet)?;
-                let shows_ports = header.fragment_offset() == 0;
+                let packet = v4::Packet::read(packet)?;
+                let shows_ports = packet.fragment_offset() == 0;
                 Some(Flow {
-                    source: header.source().into(),
-                    destination: header.destination().into(),
-                    protocol: header.protocol(),
+                    source: packet.header.source_addr().into(),
+                    destination: packet.header.destination_addr().into(),
+                    protocol: packet.protocol(),
                     ports: shows_ports
-                        .then(|| ports(header.protocol(), header.payload()))
+                        .then(|| ports(packet.protocol(), packet.payload))
                         .flatten(),
                 })
             }
             6 => {
-                let header = v6::Header::read(packet)?;
-                let (protocol, payload) = header.upper_layer();
+                let packet = v6::Packet::read(packet)?;
+                let (protocol, payload) = packet.upper_layer();
                 Some(Flow {
-                    source: header.source().into(),
-                    destination: header.destination().into(),
+                    source: packet.header.source_addr().into(),
+                    destination: packet.header.destination_addr().into(),
                     protocol,
                     ports: payload.and_then(|payload| ports(protocol, payload)),
                 })
@@ -73,8 +75,8 @@ pub(crate) fn mark_congestion(packet: &mut [u8]) {
 /// The two bits of the ECN field.
 fn ecn_field(packet: &[u8]) -> Option<u8> {
     match packet.first()? >> 4 {
-        4 if packet.len() >= v4::LEAST_HEADER => Some(packet[1] & 0b11),
-        6 if packet.len() >= v6::HEADER => Some(packet[1] >> 4 & 0b11),
+        4 if packet.len() >= Ipv4Header::MIN_LEN => Some(packet[1] & 0b11),
+        6 if packet.len() >= Ipv6Header::LEN => Some(packet[1] >> 4 & 0b11),
         _ => None,
     }
 }

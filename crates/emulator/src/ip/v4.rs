@@ -1,98 +1,52 @@
 //! The header of IPv4 (RFC 791 section 3.1).
 
 use std::net::Ipv4Addr;
+use std::ops::Deref;
 
 use etherparse::checksum::Sum16BitWords;
+use etherparse::{IpNumber, Ipv4Header, Ipv4HeaderSlice};
 
 use crate::protocol::Protocol;
 
-/// The shortest header.
-pub(crate) const LEAST_HEADER: usize = 20;
-
 /// A packet whose header and length hold together; the checksum may be wrong.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Header<'a> {
-    /// Header and payload, without what came behind it.
-    packet: &'a [u8],
-    header_length: usize,
+pub(crate) struct Packet<'a> {
+    pub(crate) header: Ipv4HeaderSlice<'a>,
+    /// Without what came behind the packet.
+    pub(crate) payload: &'a [u8],
 }
 
-impl<'a> Header<'a> {
+impl<'a> Packet<'a> {
     /// Reads it; `None` when it is too short, or its lengths contradict each other (RFC 1812 section 5.2.2).
-    pub(crate) fn read(octets: &'a [u8]) -> Option<Header<'a>> {
-        let first = octets.first_chunk::<LEAST_HEADER>()?;
-        let header_length = usize::from(first[0] & 0x0f) * 4;
-        let total_length = usize::from(u16::from_be_bytes([first[2], first[3]]));
-        let is_whole = first[0] >> 4 == 4
-            && header_length >= LEAST_HEADER
-            && header_length <= total_length
-            && total_length <= octets.len();
-        is_whole.then(|| Header {
-            packet: &octets[..total_length],
-            header_length,
-        })
+    pub(crate) fn read(octets: &'a [u8]) -> Option<Packet<'a>> {
+        let header = Ipv4HeaderSlice::from_slice(octets).ok()?;
+        let payload = octets.get(header.slice().len()..usize::from(header.total_len()))?;
+        Some(Packet { header, payload })
     }
 
     pub(crate) fn has_right_checksum(&self) -> bool {
-        Sum16BitWords::new()
-            .add_slice(self.octets())
-            .ones_complement()
-            == 0
-    }
-
-    /// The header alone, with its options.
-    pub(crate) fn octets(&self) -> &'a [u8] {
-        &self.packet[..self.header_length]
-    }
-
-    pub(crate) fn payload(&self) -> &'a [u8] {
-        &self.packet[self.header_length..]
+        let sum = Sum16BitWords::new().add_slice(self.header.slice());
+        sum.ones_complement() == 0
     }
 
     /// Header and payload.
     pub(crate) fn total_length(&self) -> usize {
-        self.packet.len()
-    }
-
-    pub(crate) fn time_to_live(&self) -> u8 {
-        self.packet[8]
+        usize::from(self.header.total_len())
     }
 
     pub(crate) fn protocol(&self) -> Protocol {
-        Protocol(self.packet[9])
-    }
-
-    pub(crate) fn source(&self) -> Ipv4Addr {
-        self.address(12)
-    }
-
-    pub(crate) fn destination(&self) -> Ipv4Addr {
-        self.address(16)
-    }
-
-    pub(crate) fn must_not_be_fragmented(&self) -> bool {
-        self.packet[6] & 0x40 != 0
-    }
-
-    pub(crate) fn more_fragments_follow(&self) -> bool {
-        self.packet[6] & 0x20 != 0
+        Protocol(self.header.protocol().0)
     }
 
     /// Where the payload belongs in that of the whole packet, in bytes.
     pub(crate) fn fragment_offset(&self) -> usize {
-        usize::from(u16::from_be_bytes([self.packet[6] & 0x1f, self.packet[7]])) * 8
+        usize::from(self.header.fragments_offset().byte_offset())
     }
 
     /// Whether the packet that this is a fragment of would be no longer than one can be (RFC 791 section 3.1:
     /// total length).
     pub(crate) fn ends_within_a_packet(&self) -> bool {
         self.fragment_offset() + self.total_length() <= usize::from(u16::MAX)
-    }
-
-    fn address(&self, at: usize) -> Ipv4Addr {
-        let mut octets = [0; 4];
-        octets.copy_from_slice(&self.packet[at..at + 4]);
-        Ipv4Addr::from_octets(octets)
     }
 }
 
@@ -113,19 +67,21 @@ pub(crate) fn new_header(
     type_of_service: u8,
     identification: u16,
     payload_length: usize,
-) -> [u8; LEAST_HEADER] {
-    let mut header = [0; LEAST_HEADER];
-    header[0] = 0x45;
-    header[1] = type_of_service;
-    let total_length = (LEAST_HEADER + payload_length) as u16;
-    header[2..4].copy_from_slice(&total_length.to_be_bytes());
-    header[4..6].copy_from_slice(&identification.to_be_bytes());
-    header[8] = super::error::TIME_TO_LIVE;
-    header[9] = protocol.0;
-    header[12..16].copy_from_slice(&source.octets());
-    header[16..20].copy_from_slice(&destination.octets());
-    write_checksum(&mut header);
-    header
+) -> impl Deref<Target = [u8]> {
+    let header = Ipv4Header {
+        total_len: (Ipv4Header::MIN_LEN + payload_length) as u16,
+        identification,
+        dont_fragment: false,
+        time_to_live: super::error::TIME_TO_LIVE,
+        protocol: IpNumber(protocol.0),
+        source: source.octets(),
+        destination: destination.octets(),
+        ..Ipv4Header::default()
+    };
+    let mut octets = header.to_bytes();
+    octets[1] = type_of_service;
+    write_checksum(&mut octets);
+    octets
 }
 
 /// Writes the checksum of a header. Its words are summed in the order of the machine and the sum is written in it,

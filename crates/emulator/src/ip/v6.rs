@@ -3,92 +3,55 @@
 use std::net::Ipv6Addr;
 
 use etherparse::checksum::Sum16BitWords;
+use etherparse::ip_number::{AUTH, IPV6_DEST_OPTIONS, IPV6_FRAG, IPV6_HOP_BY_HOP, IPV6_ROUTE};
+use etherparse::{IpNumber, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice};
 
 use crate::protocol::Protocol;
-
-/// The length of the header.
-pub(crate) const HEADER: usize = 40;
 
 /// The least MTU of a link of IPv6 (RFC 8200 section 5).
 pub(crate) const LEAST_MTU: usize = 1280;
 
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const AUTHENTICATION: u8 = 51;
-const DESTINATION_OPTIONS: u8 = 60;
-
 /// A packet whose header and length hold together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Header<'a> {
-    /// Header and payload, without what came behind it.
-    packet: &'a [u8],
+pub(crate) struct Packet<'a> {
+    pub(crate) header: Ipv6HeaderSlice<'a>,
+    /// Extension headers and what follows them, without what came behind the packet.
+    pub(crate) payload: &'a [u8],
 }
 
-impl<'a> Header<'a> {
+impl<'a> Packet<'a> {
     /// Reads it; `None` when it is shorter than it says.
-    pub(crate) fn read(octets: &'a [u8]) -> Option<Header<'a>> {
-        let first = octets.first_chunk::<HEADER>()?;
-        let length = HEADER + usize::from(u16::from_be_bytes([first[4], first[5]]));
-        let is_whole = first[0] >> 4 == 6 && length <= octets.len();
-        is_whole.then(|| Header {
-            packet: &octets[..length],
-        })
+    pub(crate) fn read(octets: &'a [u8]) -> Option<Packet<'a>> {
+        let header = Ipv6HeaderSlice::from_slice(octets).ok()?;
+        let behind = &octets[Ipv6Header::LEN..];
+        let payload = behind.get(..usize::from(header.payload_length()))?;
+        Some(Packet { header, payload })
     }
 
     /// Header and payload.
     pub(crate) fn total_length(&self) -> usize {
-        self.packet.len()
-    }
-
-    pub(crate) fn hop_limit(&self) -> u8 {
-        self.packet[7]
-    }
-
-    pub(crate) fn source(&self) -> Ipv6Addr {
-        self.address(8)
-    }
-
-    pub(crate) fn destination(&self) -> Ipv6Addr {
-        self.address(24)
+        Ipv6Header::LEN + self.payload.len()
     }
 
     /// What it carries behind its extension headers, and the octets of that; no octets where they are
     /// those of a later fragment, or hidden.
     pub(crate) fn upper_layer(&self) -> (Protocol, Option<&'a [u8]>) {
-        let mut next = self.packet[6];
-        let mut rest = &self.packet[HEADER..];
-        loop {
-            let length = match next {
-                HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {
-                    rest.get(1).map(|units| (usize::from(*units) + 1) * 8)
-                }
-                // Its length is in units of four octets, and less by two (RFC 4302 section 2.2).
-                AUTHENTICATION => rest.get(1).map(|units| (usize::from(*units) + 2) * 4),
-                FRAGMENT => Some(8),
-                _ => return (Protocol(next), Some(rest)),
-            };
-            let is_later_fragment = next == FRAGMENT
-                && rest
-                    .get(2..4)
-                    .is_some_and(|field| u16::from_be_bytes([field[0], field[1]]) >> 3 != 0);
-            let (Some(&after), Some(behind)) =
-                (rest.first(), length.and_then(|length| rest.get(length..)))
-            else {
-                return (Protocol(next), None);
+        let mut next = self.header.next_header();
+        let mut rest = self.payload;
+        // The headers of Mobility, HIP and Shim6 are not passed: rules match them by their own number.
+        while let IPV6_HOP_BY_HOP | IPV6_ROUTE | IPV6_FRAG | AUTH | IPV6_DEST_OPTIONS = next {
+            let is_later_fragment = next == IPV6_FRAG
+                && Ipv6FragmentHeaderSlice::from_slice(rest)
+                    .is_ok_and(|fragment| fragment.fragment_offset().value() != 0);
+            let Ok((after, behind)) = Ipv6Header::skip_header_extension_in_slice(rest, next) else {
+                return (Protocol(next.0), None);
             };
             if is_later_fragment {
-                return (Protocol(after), None);
+                return (Protocol(after.0), None);
             }
-            next = after;
-            rest = behind;
+            (next, rest) = (after, behind);
         }
-    }
-
-    fn address(&self, at: usize) -> Ipv6Addr {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&self.packet[at..at + 16]);
-        Ipv6Addr::from_octets(octets)
+        (Protocol(next.0), Some(rest))
     }
 }
 
@@ -102,15 +65,16 @@ pub(crate) fn new_header(
     [source, destination]: [Ipv6Addr; 2],
     protocol: Protocol,
     payload_length: usize,
-) -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    header[0] = 0x60;
-    header[4..6].copy_from_slice(&(payload_length as u16).to_be_bytes());
-    header[6] = protocol.0;
-    header[7] = super::error::TIME_TO_LIVE;
-    header[8..24].copy_from_slice(&source.octets());
-    header[24..40].copy_from_slice(&destination.octets());
-    header
+) -> [u8; Ipv6Header::LEN] {
+    let header = Ipv6Header {
+        payload_length: payload_length as u16,
+        next_header: IpNumber(protocol.0),
+        hop_limit: super::error::TIME_TO_LIVE,
+        source: source.octets(),
+        destination: destination.octets(),
+        ..Ipv6Header::default()
+    };
+    header.to_bytes()
 }
 
 /// The sum over what the checksums of upper layers cover beside their own octets (RFC 8200 section 8.1).

@@ -66,15 +66,15 @@ impl Router {
 
     fn handle_v4(&mut self, now: Instant, by: Port, packet: &mut Vec<u8>) -> Decision {
         // RFC 1812 section 5.2.2; a wrong checksum is not answered.
-        let header = v4::Header::read(packet).filter(v4::Header::has_right_checksum);
+        let read = v4::Packet::read(packet).filter(v4::Packet::has_right_checksum);
         // Cut further, such a fragment would begin at offsets that no header can say.
-        let Some(header) = header.filter(v4::Header::ends_within_a_packet) else {
+        let Some(read) = read.filter(v4::Packet::ends_within_a_packet) else {
             self.statistics.malformed_packets += 1;
             return Decision::Drop;
         };
-        let destination = header.destination();
-        let time_to_live = header.time_to_live();
-        let length = header.total_length();
+        let destination = read.header.destination_addr();
+        let time_to_live = read.header.ttl();
+        let length = read.total_length();
         packet.truncate(length);
         if !v4::may_be_forwarded_to(destination) {
             self.statistics.not_for_routers_packets += 1;
@@ -92,16 +92,16 @@ impl Router {
     }
 
     fn handle_v6(&mut self, now: Instant, by: Port, packet: &mut Vec<u8>) -> Decision {
-        let Some(header) = v6::Header::read(packet) else {
+        let Some(read) = v6::Packet::read(packet) else {
             self.statistics.malformed_packets += 1;
             return Decision::Drop;
         };
-        let destination = header.destination();
+        let destination = read.header.destination_addr();
         // RFC 4291 sections 2.5.2 and 2.5.6: what comes from nowhere, or from the link alone, stays there.
-        let source = header.source();
+        let source = read.header.source_addr();
         let stays = source.is_unspecified() || source.is_unicast_link_local();
-        let hop_limit = header.hop_limit();
-        let length = header.total_length();
+        let hop_limit = read.header.hop_limit();
+        let length = read.total_length();
         packet.truncate(length);
         if stays || !v6::may_be_forwarded_to(destination) {
             self.statistics.not_for_routers_packets += 1;
@@ -192,8 +192,8 @@ impl Router {
     /// which the packet came that it is about.
     fn send(&self, by: Port, packet: Vec<u8>) -> Decision {
         let destination = match packet.first().map(|first| first >> 4) {
-            Some(4) => v4::Header::read(&packet).map(|header| header.destination().into()),
-            _ => v6::Header::read(&packet).map(|header| header.destination().into()),
+            Some(4) => v4::Packet::read(&packet).map(|read| read.header.destination_addr().into()),
+            _ => v6::Packet::read(&packet).map(|read| read.header.destination_addr().into()),
         };
         match destination.and_then(|destination| self.table.routes.find(destination)) {
             Some(Hop::By(port)) => Decision::Send(port, packet),

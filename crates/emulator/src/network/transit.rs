@@ -224,8 +224,8 @@ fn fit(packet: &[u8], mtu: usize) -> Fit {
             },
         };
     }
-    let header = v4::Header::read(packet).filter(|header| !header.must_not_be_fragmented());
-    match header.and_then(|header| fragment::fragments(&header, mtu)) {
+    let read = v4::Packet::read(packet).filter(|read| !read.header.dont_fragment());
+    match read.and_then(|read| fragment::fragments(&read, mtu)) {
         Some(fragments) => Fit::Fragments(fragments),
         None => Fit::No { mtu },
     }
