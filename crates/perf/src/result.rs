@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use crate::control::{FlowTotal, PathReport, SideResult, Snapshot, printable};
 use crate::sequence::Reception;
-use crate::side::sum;
+use crate::test_side::sum;
 use crate::usage::CpuTime;
 use crate::{Over, Protocol, TestParameters};
 
 /// A test's result.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct TestResult {
     /// The server, as it was named.
     pub target: String,
     /// Over what.
@@ -156,9 +156,9 @@ impl Sides {
     }
 }
 
-impl Run {
+impl TestResult {
     /// Puts two sides together.
-    pub(crate) fn new(test: &TestParameters, sides: Sides) -> Run {
+    pub(crate) fn new(test: &TestParameters, sides: Sides) -> TestResult {
         let Sides {
             sender,
             receiver,
@@ -182,7 +182,7 @@ impl Run {
             None => last_heard.reception,
         };
         let errors = sender.iter().chain(&receiver).flat_map(|side| &side.errors);
-        Run {
+        TestResult {
             target: String::new(),
             protocol: test.protocol,
             over: None,
@@ -370,7 +370,7 @@ mod tests {
             side(1000, 1_000_000, 1_000_000, 0.001),
             side(1000, 1_000_000, 2_000_000, 0.002),
         );
-        let run = Run::new(&test, sides);
+        let run = TestResult::new(&test, sides);
         assert_eq!(run.seconds, 2.0);
         assert_eq!(run.goodput_bits_per_second, Some(4_000_000.0));
         assert_eq!(run.messages_per_second, Some(500.0));
@@ -387,7 +387,7 @@ mod tests {
             ..Reception::default()
         });
         let sides = Sides::both(side(100, 10_000, 1_000_000, 0.0), receiver);
-        let run = Run::new(&TestParameters::new(Protocol::Udp), sides);
+        let run = TestResult::new(&TestParameters::new(Protocol::Udp), sides);
         let udp = run.udp.unwrap();
         assert_eq!(udp.lost, 10);
         assert_eq!(udp.loss_percent, 10.0);
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn nothing_at_all_is_no_rate() {
-        let run = Run::new(&TestParameters::new(Protocol::Tcp), Sides::default());
+        let run = TestResult::new(&TestParameters::new(Protocol::Tcp), Sides::default());
         assert_eq!(run.goodput_bits_per_second, None);
         assert_eq!(run.cpu.seconds_per_gbyte, None);
     }
@@ -410,7 +410,7 @@ mod tests {
             ..Reception::default()
         });
         let sides = Sides::both(side(1, 1, 1, 0.0), receiver);
-        let run = Run::new(&TestParameters::new(Protocol::Udp), sides);
+        let run = TestResult::new(&TestParameters::new(Protocol::Udp), sides);
         assert_eq!(run.udp.unwrap().lost, 0);
         let mut meter = Meter::new(0);
         let wild = Snapshot {

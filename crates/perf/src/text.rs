@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use report::{format_count, format_milliseconds, format_number};
 
 use crate::control::{PathCondition, PathReport};
-use crate::result::{Cpu, Interval, Run};
+use crate::result::{Cpu, Interval, TestResult};
 use crate::{Limit, Protocol, TestParameters};
 
 /// One line of progress.
@@ -68,7 +68,7 @@ pub fn plan_line(target: &str, test: &TestParameters) -> String {
 }
 
 /// A result, several lines.
-pub fn summary(run: &Run) -> String {
+pub fn summary(run: &TestResult) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: String| {
         let _ = writeln!(out, "{name:<16} {value}");

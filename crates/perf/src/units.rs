@@ -22,28 +22,28 @@ impl Bitrate {
     }
 }
 
-/// How fast to send, as asked for.
+/// The rate limit that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum RateLimit {
     /// As fast as the transport takes it.
     Unlimited,
     /// Not faster than this.
     Limited(Bitrate),
 }
 
-impl FromStr for Pace {
+impl FromStr for RateLimit {
     type Err = String;
 
     /// Reads bits a second with an optional decimal multiple: `1M`, `2.5G`, `800k`, `unlimited`.
-    fn from_str(text: &str) -> Result<Pace, String> {
+    fn from_str(text: &str) -> Result<RateLimit, String> {
         if matches!(text, "unlimited" | "0") {
-            return Ok(Pace::Unlimited);
+            return Ok(RateLimit::Unlimited);
         }
         let bits = scaled(text, [1_000, 1_000_000, 1_000_000_000])
             .filter(|bits| (1.0..=1e15).contains(bits));
         bits.map(|bits| bits.round() as u64)
             .and_then(Bitrate::new)
-            .map(Pace::Limited)
+            .map(RateLimit::Limited)
             .ok_or_else(|| {
                 format!(
                     "\"{text}\" is not a rate: bits a second are expected, such as 1M, 2.5G or unlimited"
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn rates_have_decimal_multiples() {
-        let rate = |text: &str| match text.parse::<Pace>().unwrap() {
-            Pace::Limited(rate) => rate.bits_per_second(),
-            Pace::Unlimited => 0,
+        let rate = |text: &str| match text.parse::<RateLimit>().unwrap() {
+            RateLimit::Limited(rate) => rate.bits_per_second(),
+            RateLimit::Unlimited => 0,
         };
         assert_eq!(rate("1000"), 1000);
         assert_eq!(rate("1M"), 1_000_000);
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(rate("unlimited"), 0);
         assert_eq!(rate("0"), 0);
         for wrong in ["", "fast", "-1", "1X", "1e300", "nan", "0.1", "1MM"] {
-            assert!(wrong.parse::<Pace>().is_err(), "{wrong}");
+            assert!(wrong.parse::<RateLimit>().is_err(), "{wrong}");
         }
     }
 

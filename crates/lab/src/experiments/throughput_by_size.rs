@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use link::{Bottleneck, LinkConfig, MAX_QUEUE_PACKETS};
 use perf::{
-    Bitrate, CarrierConfig, ClientConfig, DEFAULT_PORT, Limit, Listen, Over, Protocol, Run, Server,
-    ServerConfig, Target, TestParameters,
+    Bitrate, CarrierConfig, ClientConfig, DEFAULT_PORT, Limit, Listen, Over, Protocol, Server,
+    ServerConfig, Target, TestParameters, TestResult,
 };
 use rand::Rng;
 use report::{Axis, Cell, Colour, Column, Plot, Row, Series, Table};
@@ -52,7 +52,7 @@ enum Transport {
 struct Point {
     transport: Transport,
     size: usize,
-    run: Run,
+    run: TestResult,
     /// Packets that did not come out of the emulator, whatever the cause.
     lost: u64,
     /// How late the machine was at most.
@@ -251,7 +251,7 @@ fn one(
     transport: Transport,
     size: usize,
     seconds: f64,
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<TestResult> {
     let protocol = transport.protocol();
     let listen = Listen {
         protocol,

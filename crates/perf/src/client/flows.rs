@@ -15,7 +15,7 @@ use super::{ClientConfig, Connection};
 use crate::control::{ClientMessage, Token, VERSION, write_frame};
 use crate::flow::tcp;
 use crate::flow::udp::{Buffers, Header, Peer, UdpFlow, UdpPort};
-use crate::side::Flow;
+use crate::test_side::Flow;
 use crate::{Protocol, carrier};
 
 /// How often a UDP flow greets the server until that answers.

@@ -14,8 +14,8 @@ use crate::control::{
     ClientMessage, ControlChannel, REPORT_INTERVAL, SILENCE, ServerMessage, SideResult, Snapshot,
     VERSION, printable,
 };
-use crate::result::{Interval, Meter, Run, Sides};
-use crate::side::{Role, Side, sum};
+use crate::result::{Interval, Meter, Sides, TestResult};
+use crate::test_side::{Role, TestSide, sum};
 use crate::{CarrierConfig, Protocol, Target, TestParameters};
 
 pub(crate) use open::{Connection, connect};
@@ -57,7 +57,7 @@ pub async fn run(
     config: &ClientConfig,
     interrupts: Interrupts,
     mut on_interval: impl FnMut(&Interval),
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<TestResult> {
     let test = &config.test;
     if let Err(reason) = test.check() {
         bail!(reason);
@@ -81,10 +81,10 @@ pub async fn run(
     // A receiver is ready before its sender begins.
     let early = test
         .reverse
-        .then(|| Side::start(test, flows.all.clone(), Role::Receiver));
+        .then(|| TestSide::start(test, flows.all.clone(), Role::Receiver));
     let ready = wait_until_ready(&mut connection.control);
     within(ANSWER_TIME, ready, target).await?;
-    let side = early.unwrap_or_else(|| Side::start(test, flows.all.clone(), Role::Sender));
+    let side = early.unwrap_or_else(|| TestSide::start(test, flows.all.clone(), Role::Sender));
 
     let mut conversation = Conversation {
         test,
@@ -148,7 +148,7 @@ async fn wait_until_ready(control: &mut ControlChannel) -> anyhow::Result<()> {
 /// A test while its data flows.
 struct Conversation<'a> {
     test: &'a TestParameters,
-    side: Side,
+    side: TestSide,
     control: ControlChannel,
     meter: Meter,
     /// The server's last report.
@@ -241,7 +241,7 @@ impl Conversation<'_> {
         self.intervals.push(interval);
     }
 
-    fn finish(mut self, config: &ClientConfig, outcome: anyhow::Result<()>) -> Run {
+    fn finish(mut self, config: &ClientConfig, outcome: anyhow::Result<()>) -> TestResult {
         let ours = self.side.result(false);
         let theirs = self.result.take();
         let sides = match (self.test.reverse, theirs) {
@@ -251,7 +251,7 @@ impl Conversation<'_> {
             (false, None) => Sides::sender_alone(ours, self.server.as_ref()),
             (true, None) => Sides::receiver_alone(ours, self.server.as_ref()),
         };
-        let mut run = Run::new(self.test, sides);
+        let mut run = TestResult::new(self.test, sides);
         run.over = (config.target.protocol == Protocol::Sctp).then_some(config.carrier.over);
         run.target = config.target.to_string();
         run.interrupted = self.interrupted;

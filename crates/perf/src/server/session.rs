@@ -18,7 +18,7 @@ use crate::control::{
 };
 use crate::flow::tcp;
 use crate::flow::udp::{UdpFlow, UdpPort};
-use crate::side::{Flow, Role, Side, sum};
+use crate::test_side::{Flow, Role, TestSide, sum};
 use crate::{Protocol, TestParameters, carrier};
 
 /// What a control channel can measure.
@@ -210,9 +210,9 @@ async fn run(
 
     let mut side = if test.reverse {
         control.send(&ServerMessage::Ready).await?;
-        Side::start(test, flows, Role::Sender)
+        TestSide::start(test, flows, Role::Sender)
     } else {
-        let side = Side::start(test, flows, Role::Receiver);
+        let side = TestSide::start(test, flows, Role::Receiver);
         control.send(&ServerMessage::Ready).await?;
         side
     };
@@ -315,7 +315,7 @@ async fn read_token(association: Association) -> anyhow::Result<(Token, Associat
 async fn converse(
     control: &mut ControlChannel,
     test: &TestParameters,
-    side: &mut Side,
+    side: &mut TestSide,
 ) -> anyhow::Result<()> {
     let mut tick = interval(REPORT_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

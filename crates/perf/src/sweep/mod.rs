@@ -10,7 +10,7 @@ use report::{Document, Machine};
 
 use crate::client::{self, ClientConfig};
 use crate::parameters::limits;
-use crate::result::Run;
+use crate::result::TestResult;
 use crate::server_process::ServerProcess;
 use crate::{CarrierConfig, Limit, Over, PAYLOAD_SEED, Protocol, TestParameters};
 
@@ -51,7 +51,7 @@ pub struct Sweep {
     parameters: SweepParameters,
     machine: Machine,
     /// For each size, the transports in their order.
-    runs: Vec<Run>,
+    runs: Vec<TestResult>,
 }
 
 /// The largest message that a transport takes of those asked for: a UDP datagram ends before 65,536.
@@ -103,7 +103,7 @@ pub async fn sweep(
     config: &SweepConfig,
     server: &ServerProcess,
     mut interrupts: client::Interrupts,
-    mut on_run: impl FnMut(&Run),
+    mut on_run: impl FnMut(&TestResult),
 ) -> anyhow::Result<Sweep> {
     let mut runs = Vec::new();
     'sizes: for &size in &config.sizes {
@@ -179,7 +179,7 @@ impl Sweep {
     }
 
     /// The result of a transport at a size.
-    fn run(&self, protocol: Protocol, size: usize) -> Option<&Run> {
+    fn run(&self, protocol: Protocol, size: usize) -> Option<&TestResult> {
         self.runs
             .iter()
             .find(|run| run.protocol == protocol && run.size_bytes == size_over(protocol, size))

@@ -3,7 +3,7 @@
 use report::{Axis, Colour, Page, Plot, Provenance, Section, Series};
 
 use super::{Sweep, table};
-use crate::result::Run;
+use crate::result::TestResult;
 use crate::{PAYLOAD_SEED, Protocol};
 
 /// The page of a sweep; `command` repeats it.
@@ -47,7 +47,7 @@ pub(super) fn page(sweep: &Sweep, command: &str) -> Page {
         })
 }
 
-fn plot(sweep: &Sweep, title: &str, y: Axis, value: fn(&Run) -> Option<f64>) -> Plot {
+fn plot(sweep: &Sweep, title: &str, y: Axis, value: fn(&TestResult) -> Option<f64>) -> Plot {
     let x = Axis::new("Message size", "bytes").logarithmic();
     let mut plot = Plot::new(title, x, y);
     for (protocol, name, colour) in [

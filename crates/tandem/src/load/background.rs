@@ -136,9 +136,11 @@ fn bitrate(text: &str) -> Result<Bitrate, String> {
         ));
     }
     let number = text.strip_suffix("bit/s").unwrap_or(text);
-    match number.parse::<perf::Pace>()? {
-        perf::Pace::Limited(rate) => Ok(rate),
-        perf::Pace::Unlimited => Err("background traffic has a rate, such as 50Mbit/s".to_owned()),
+    match number.parse::<perf::RateLimit>()? {
+        perf::RateLimit::Limited(rate) => Ok(rate),
+        perf::RateLimit::Unlimited => {
+            Err("background traffic has a rate, such as 50Mbit/s".to_owned())
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::perf::{
-    Bitrate, ClientConfig, DEFAULT_UDP_BITS_PER_SECOND, Limit, Over, PAYLOAD_SEED, Pace, Protocol,
-    Run, Target, TestParameters, limits, text, units,
+    Bitrate, ClientConfig, DEFAULT_UDP_BITS_PER_SECOND, Limit, Over, PAYLOAD_SEED, Protocol,
+    RateLimit, Target, TestParameters, TestResult, limits, text, units,
 };
 use clap::Args;
 use report::{Document, Machine};
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     ///
     /// By default TCP and SCTP send as fast as they can, and UDP, which has no congestion control, sends 1 Mbit/s.
     #[arg(long, value_name = "RATE")]
-    bitrate: Option<Pace>,
+    bitrate: Option<RateLimit>,
 
     /// SCTP streams, used in turn
     #[arg(long, value_name = "N", default_value_t = 1,
@@ -178,8 +178,8 @@ fn test(arguments: &Arguments) -> TestParameters {
             (None, seconds) => Limit::Seconds(seconds.unwrap_or(10.0)),
         },
         bitrate: match (arguments.bitrate, protocol) {
-            (Some(Pace::Limited(rate)), _) => Some(rate),
-            (Some(Pace::Unlimited), _) => None,
+            (Some(RateLimit::Limited(rate)), _) => Some(rate),
+            (Some(RateLimit::Unlimited), _) => None,
             (None, Protocol::Udp) => Bitrate::new(DEFAULT_UDP_BITS_PER_SECOND),
             (None, Protocol::Tcp | Protocol::Sctp) => None,
         },
@@ -192,7 +192,7 @@ fn test(arguments: &Arguments) -> TestParameters {
     }
 }
 
-fn document(config: &ClientConfig, run: &Run) -> anyhow::Result<String> {
+fn document(config: &ClientConfig, run: &TestResult) -> anyhow::Result<String> {
     let test = &config.test;
     let parameters = Parameters {
         target: config.target.to_string(),

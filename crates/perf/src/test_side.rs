@@ -42,7 +42,7 @@ pub(crate) enum Role {
 
 /// One side of a running test. Dropping it ends its work at once.
 #[derive(Debug)]
-pub(crate) struct Side {
+pub(crate) struct TestSide {
     role: Role,
     start: Instant,
     cpu: CpuTime,
@@ -66,9 +66,9 @@ struct FlowEnd {
     error: Option<String>,
 }
 
-impl Side {
+impl TestSide {
     /// Begins to send or receive.
-    pub(crate) fn start(test: &TestParameters, flows: Vec<Flow>, role: Role) -> Side {
+    pub(crate) fn start(test: &TestParameters, flows: Vec<Flow>, role: Role) -> TestSide {
         let start = Instant::now();
         let stop = watch::Sender::new(false);
         let peer_sent = watch::Sender::new(None);
@@ -91,7 +91,7 @@ impl Side {
                 }
             }
         }
-        Side {
+        TestSide {
             role,
             start,
             cpu: CpuTime::now(),
