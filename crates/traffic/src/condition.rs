@@ -4,7 +4,7 @@ use report::Trials;
 use serde::Serialize;
 
 use crate::encryption::Encryption;
-use crate::result::Run;
+use crate::result::RunResult;
 
 /// What was measured under one condition: packets of one size with one encryption.
 #[derive(Clone, Debug, Serialize)]
@@ -36,15 +36,15 @@ pub struct Condition {
     /// Processor time of the thread that sends, for each packet, nanoseconds.
     pub sender_nanoseconds: Trials,
     /// Each run.
-    pub trials: Vec<Run>,
+    pub trials: Vec<RunResult>,
 }
 
 impl Condition {
     /// Puts runs of the same together, in the order in which they were first seen.
-    pub fn of(runs: Vec<Run>) -> Vec<Condition> {
-        let mut groups: Vec<Vec<Run>> = Vec::new();
+    pub fn of(runs: Vec<RunResult>) -> Vec<Condition> {
+        let mut groups: Vec<Vec<RunResult>> = Vec::new();
         for run in runs {
-            let same = |group: &Vec<Run>| {
+            let same = |group: &Vec<RunResult>| {
                 let first = group.first();
                 first.is_some_and(|first| {
                     (first.size_bytes, first.encryption) == (run.size_bytes, run.encryption)
@@ -58,9 +58,9 @@ impl Condition {
         groups.into_iter().filter_map(Condition::new).collect()
     }
 
-    fn new(trials: Vec<Run>) -> Option<Condition> {
+    fn new(trials: Vec<RunResult>) -> Option<Condition> {
         let first = trials.first()?;
-        let of = |value: fn(&Run) -> Option<f64>| Trials::of(trials.iter().filter_map(value));
+        let of = |value: fn(&RunResult) -> Option<f64>| Trials::of(trials.iter().filter_map(value));
         Some(Condition {
             size_bytes: first.size_bytes,
             encryption: first.encryption,

@@ -42,7 +42,7 @@ pub use payload::Payload;
 pub use plan::{Limit, Rate, RunPlan, link_speed};
 pub use receiver::{Receiver, ReceiverConfig, ReceiverEvent};
 pub use reception::{ReceiverReport, Reception, Second};
-pub use result::{LinkShare, Run};
+pub use result::{LinkShare, RunResult};
 pub use schedule::{Pattern, Schedule};
 pub use sender::{Progress, Sender, SenderConfig};
 pub use times::{TimeSummary, Times, Work};

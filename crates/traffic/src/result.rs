@@ -10,9 +10,9 @@ use crate::plan::{Limit, Rate};
 use crate::reception::ReceiverReport;
 use crate::times::{TimeSummary, Work};
 
-/// A run as it was.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct RunResult {
     /// Which experiment.
     pub experiment: u64,
     /// Which run of it.

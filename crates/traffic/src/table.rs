@@ -5,7 +5,7 @@ use report::{Cell, Column, Row, Table, Trials, format_count};
 use crate::condition::Condition;
 use crate::encryption::Encryption;
 use crate::link_budget::{Frame, Ip, PUBLISHED, Transport};
-use crate::result::Run;
+use crate::result::RunResult;
 
 /// Losses and delays of the packets of each run.
 pub fn runs(conditions: &[Condition]) -> Table {
@@ -82,7 +82,7 @@ pub fn encryption(conditions: &[Condition]) -> Option<Table> {
             let is_other = encrypted(condition);
             Cell::number(more(value).filter(|_| is_other), 1)
         };
-        let speed = |value: fn(&Run) -> Option<f64>| {
+        let speed = |value: fn(&RunResult) -> Option<f64>| {
             let mean = Trials::of(condition.trials.iter().filter_map(value)).mean;
             Cell::number(mean.map(|bytes| bytes / 1e6), 0)
         };
@@ -282,7 +282,7 @@ fn key_cells(condition: &Condition) -> Vec<Cell> {
     ]
 }
 
-fn fate(run: &Run) -> Vec<Cell> {
+fn fate(run: &RunResult) -> Vec<Cell> {
     let mut cells = vec![
         Cell::from(run.sent),
         Cell::number(run.packets_per_second, 0),
@@ -306,7 +306,7 @@ fn milliseconds(value: Option<f64>) -> Cell {
 
 /// What a reader of the figures must know.
 pub fn notes(conditions: &[Condition]) -> Vec<String> {
-    let runs: Vec<&Run> = conditions.iter().flat_map(|one| &one.trials).collect();
+    let runs: Vec<&RunResult> = conditions.iter().flat_map(|one| &one.trials).collect();
     let mut notes = Vec::new();
     if runs.iter().any(|run| !run.on_schedule) {
         notes.push(

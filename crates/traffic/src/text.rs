@@ -6,11 +6,11 @@ use report::{format_count, format_milliseconds, format_number};
 
 use crate::control::Order;
 use crate::reception::ReceiverReport;
-use crate::result::Run;
+use crate::result::RunResult;
 use crate::times::{TimeSummary, Work};
 
 /// A run in a few lines.
-pub fn summary(run: &Run) -> String {
+pub fn summary(run: &RunResult) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "{name:<14}{value}");

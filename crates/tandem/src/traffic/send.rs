@@ -13,7 +13,7 @@ use report::{Document, Machine, format_count, format_milliseconds, format_number
 use serde::Serialize;
 use traffic::{
     Condition, DEFAULT_PORT, Encryption, HEADER_OCTETS, Limit, Pattern, Payload, Progress, Rate,
-    Receiver, ReceiverConfig, Run, RunPlan, Sender, SenderConfig, link_speed, max_size, page,
+    Receiver, ReceiverConfig, RunPlan, RunResult, Sender, SenderConfig, link_speed, max_size, page,
     table, text,
 };
 
@@ -398,7 +398,7 @@ fn progress_line(progress: &Progress, count: usize, label: &str) -> String {
     )
 }
 
-fn show(arguments: &Arguments, config: &SenderConfig, runs: Vec<Run>) -> anyhow::Result<()> {
+fn show(arguments: &Arguments, config: &SenderConfig, runs: Vec<RunResult>) -> anyhow::Result<()> {
     let is_single = runs.len() == 1;
     let conditions = Condition::of(runs);
     if is_single {

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainSocket};
 
-use super::{Registry, Run};
+use super::{ActiveRun, Registry};
 use crate::clock;
 use crate::header::{Header, Kind};
 
@@ -67,7 +67,7 @@ fn carry(socket: &PlainSocket, registry: &Registry, is_over: &AtomicBool) {
             continue;
         }
         let arrived = clock::now();
-        let mut known: Option<Arc<Run>> = None;
+        let mut known: Option<Arc<ActiveRun>> = None;
         echo.clear();
         pieces.clear();
         for (from, octets) in batch.datagrams() {
@@ -93,11 +93,11 @@ fn carry(socket: &PlainSocket, registry: &Registry, is_over: &AtomicBool) {
 
 /// The run that a datagram belongs to, if the host has announced it; datagrams of one run come together.
 fn find<'a>(
-    known: &'a mut Option<Arc<Run>>,
+    known: &'a mut Option<Arc<ActiveRun>>,
     registry: &Registry,
     from: SocketAddr,
     octets: &[u8],
-) -> Option<&'a Run> {
+) -> Option<&'a ActiveRun> {
     let header = Header::read(octets).filter(|header| header.kind == Kind::Data)?;
     let is_known = known.as_ref().is_some_and(|run| {
         run.order.experiment == header.experiment && run.order.run == header.run

@@ -161,9 +161,9 @@ impl Receiver {
     }
 }
 
-/// A run that goes on.
+/// A run in progress.
 #[derive(Debug)]
-struct Run {
+struct ActiveRun {
     order: Order,
     /// The host that has announced it; packets of others do not count.
     from: IpAddr,
@@ -173,7 +173,7 @@ struct Run {
     dropped_before: u32,
 }
 
-impl Run {
+impl ActiveRun {
     fn reception(&self) -> MutexGuard<'_, Reception> {
         self.reception
             .lock()
@@ -196,7 +196,7 @@ impl Run {
 /// What all listeners of a receiver share.
 #[derive(Debug)]
 struct Registry {
-    runs: Mutex<HashMap<(u64, u32), Arc<Run>>>,
+    runs: Mutex<HashMap<(u64, u32), Arc<ActiveRun>>>,
     /// Senders that may come.
     places: Arc<Semaphore>,
     /// Senders that may wait to be told that there is no place.
@@ -206,12 +206,12 @@ struct Registry {
 }
 
 impl Registry {
-    fn find(&self, experiment: u64, run: u32) -> Option<Arc<Run>> {
+    fn find(&self, experiment: u64, run: u32) -> Option<Arc<ActiveRun>> {
         self.runs().get(&(experiment, run)).cloned()
     }
 
     /// Adds a run; false when there is one of that name.
-    fn add(&self, run: &Arc<Run>) -> bool {
+    fn add(&self, run: &Arc<ActiveRun>) -> bool {
         let key = (run.order.experiment, run.order.run);
         let mut runs = self.runs();
         if runs.contains_key(&key) {
@@ -221,11 +221,11 @@ impl Registry {
         true
     }
 
-    fn remove(&self, run: &Run) {
+    fn remove(&self, run: &ActiveRun) {
         self.runs().remove(&(run.order.experiment, run.order.run));
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashMap<(u64, u32), Arc<Run>>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<(u64, u32), Arc<ActiveRun>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

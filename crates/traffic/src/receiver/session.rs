@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout, timeout_at};
 use udp_net::PlainSocket;
 
 use super::channel::Channel;
-use super::{ReceiverEvent, Registry, Run};
+use super::{ActiveRun, ReceiverEvent, Registry};
 use crate::clock;
 use crate::control::{Order, ReceiverMessage, SenderMessage, decode, encode};
 use crate::header::{Header, Kind};
@@ -117,7 +117,7 @@ struct Session<'a> {
     sender: SocketAddr,
     offer: &'a Offer,
     registry: &'a Registry,
-    run: Option<Arc<Run>>,
+    run: Option<Arc<ActiveRun>>,
 }
 
 impl Session<'_> {
@@ -171,7 +171,7 @@ impl Session<'_> {
         let same_clock = !order.clock.is_empty() && order.clock == clock::name();
         let reception = Reception::new(order.packets(), order.echo, same_clock);
         let dropped = socket.as_ref().and_then(|socket| socket.dropped().ok());
-        let run = Arc::new(Run {
+        let run = Arc::new(ActiveRun {
             from: self.sender.ip().to_canonical(),
             reception: Mutex::new(reception),
             dropped_before: dropped.unwrap_or(0),
@@ -204,7 +204,7 @@ impl Drop for Session<'_> {
 
 /// Waits, once everything was sent, until what is still under way has come. A look counts for the time that it should
 /// take, and no more: a program that was stopped in between has not heard that nothing came.
-async fn settle(run: &Run, sent: u64) {
+async fn settle(run: &ActiveRun, sent: u64) {
     const LOOK: Duration = Duration::from_millis(5);
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -22,7 +22,7 @@ use crate::interface::Interface;
 use crate::link_budget::{Ip, Transport};
 use crate::plan::RunPlan;
 use crate::reception::ReceiverReport;
-use crate::result::{LinkShare, Run};
+use crate::result::{LinkShare, RunResult};
 use crate::schedule::Schedule;
 
 use pace::Pacing;
@@ -102,7 +102,7 @@ impl Sender<'_> {
         self,
         stop: Arc<AtomicBool>,
         mut progress: impl FnMut(Progress) + Send + 'static,
-    ) -> anyhow::Result<Vec<Run>> {
+    ) -> anyhow::Result<Vec<RunResult>> {
         let Sender {
             config,
             mut path,
@@ -224,7 +224,7 @@ fn judge(
     index: usize,
     peer: IpAddr,
     outcome: Outcome,
-) -> Run {
+) -> RunResult {
     let Outcome {
         pacing,
         composer,
@@ -240,7 +240,7 @@ fn judge(
     let late = pacing.lateness.p95_ms.unwrap_or(0.0);
     let round_trip = echoes.round_trips().summary();
     let (lost, loss_percent) = losses(sent, pacing.refused, report.received);
-    Run {
+    RunResult {
         experiment: config.experiment,
         run: u32::try_from(index + 1).unwrap_or(u32::MAX),
         trial: plan.trial,

@@ -11,11 +11,11 @@ use socket2::SockRef;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use traffic::{
-    DEFAULT_PORT, Encryption, Limit, Pattern, Payload, Rate, Receiver, ReceiverConfig, Run,
-    RunPlan, Sender, SenderConfig,
+    DEFAULT_PORT, Encryption, Limit, Pattern, Payload, Rate, Receiver, ReceiverConfig, RunPlan,
+    RunResult, Sender, SenderConfig,
 };
 
-async fn send(config: &SenderConfig, stop: Arc<AtomicBool>) -> anyhow::Result<Vec<Run>> {
+async fn send(config: &SenderConfig, stop: Arc<AtomicBool>) -> anyhow::Result<Vec<RunResult>> {
     Sender::connect(config).await?.send(stop, |_| {}).await
 }
 
@@ -66,7 +66,7 @@ fn config(target: Target, encapsulation_port: u16, runs: Vec<RunPlan>) -> Sender
     }
 }
 
-async fn run(listen: &str, runs: Vec<RunPlan>) -> Vec<Run> {
+async fn run(listen: &str, runs: Vec<RunPlan>) -> Vec<RunResult> {
     let receiver = receiver(listen).await;
     let local = &receiver.local()[0];
     let target = Target {
@@ -81,7 +81,7 @@ async fn run(listen: &str, runs: Vec<RunPlan>) -> Vec<Run> {
     results
 }
 
-fn assert_complete(run: &Run, packets: u64) {
+fn assert_complete(run: &RunResult, packets: u64) {
     assert_eq!((run.sent, run.refused), (packets, 0), "{run:?}");
     assert_eq!((run.receiver.received, run.lost), (packets, 0), "{run:?}");
     assert_eq!((run.receiver.duplicates, run.receiver.reordered), (0, 0));
