@@ -443,6 +443,5 @@ fn contact(message: &Message) -> Option<&str> {
 
 /// The user of ours whom From or To names.
 fn user(named: Option<NameAddr<'_>>, identity: &Identity) -> Option<AddressOfRecord> {
-    let uri = named?.parse_uri().ok()?;
-    identity.claimed_user(uri.as_sip()?)
+    identity.claimed_user(&named?.parse_uri().ok()?)
 }

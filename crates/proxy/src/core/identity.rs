@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use sip::{Host, SipUri, Transport};
+use sip::{Host, SipUri, Transport, Uri};
 
 use super::binding::AddressOfRecord;
 use super::read_uri::ReadUri;
@@ -211,8 +211,21 @@ impl Identity {
 
     /// The user of ours whom a URI names that says who somebody is: in a domain of ours, whatever the port, or at an
     /// address of this host. Whoever is shown such a name takes it for that user, though no request to it would
-    /// come to us.
-    pub(crate) fn claimed_user(&self, uri: &SipUri<'_>) -> Option<AddressOfRecord> {
+    /// come to us. A URI of another scheme, such as `im:`, names the user whom the SIP URI with the same rest names.
+    pub(crate) fn claimed_user(&self, uri: &Uri<'_>) -> Option<AddressOfRecord> {
+        match uri {
+            Uri::Sip(uri) => self.claimed_sip_user(uri),
+            Uri::Tel(_) => None,
+            Uri::Other(text) => {
+                let (_, rest) = text.split_once(':')?;
+                let text = format!("sip:{rest}");
+                let uri = Uri::parse(&text).ok()?;
+                self.claimed_sip_user(uri.as_sip()?)
+            }
+        }
+    }
+
+    fn claimed_sip_user(&self, uri: &SipUri<'_>) -> Option<AddressOfRecord> {
         let named = |is_port: fn(Option<u16>, Option<u16>) -> bool| {
             self.domains
                 .iter()

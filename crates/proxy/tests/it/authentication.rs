@@ -617,6 +617,7 @@ fn a_caller_is_our_user_by_whatever_port_or_address_of_ours() {
         "sip:alice@[::ffff:192.0.2.1]",
         "sip:alice@[2001:db8::1]:9",
         "SIP:%61l%69ce@example.com",
+        "im:alice@example.com",
         "sip:alice:secret@example.com;user=phone",
         "sip:alice@[::1]",
         "sip:alice@127.0.0.1:9",

@@ -13,7 +13,7 @@ use std::time::Instant;
 use rand::Rng;
 use sip::digest::{Algorithm, Authorization, Challenge, Credentials};
 use sip::transaction::ServerId;
-use sip::{Flow, Host, Message, Method, Name, NameAddr, Uri};
+use sip::{Flow, Host, Message, Method, Name, NameAddr, SipUri, Uri};
 
 use super::binding::AddressOfRecord;
 use super::event::Event;
@@ -324,12 +324,13 @@ impl Proxy {
     /// Whom a request says that it comes from, or for whom a REGISTER speaks.
     pub(super) fn speaker(&self, named: Option<NameAddr<'_>>) -> Speaker {
         let uri = named.and_then(|named| named.parse_uri().ok());
-        let Some(uri) = uri.as_ref().and_then(Uri::as_sip) else {
+        let Some(uri) = uri else {
             return Speaker::Stranger;
         };
-        match self.identity.claimed_user(uri) {
+        let is_anonymous = |uri: &SipUri<'_>| uri.host() == Host::Name(ANONYMOUS);
+        match self.identity.claimed_user(&uri) {
             Some(user) => Speaker::User(user),
-            None if uri.host() == Host::Name(ANONYMOUS) => Speaker::Anonymous,
+            None if uri.as_sip().is_some_and(is_anonymous) => Speaker::Anonymous,
             None => Speaker::Stranger,
         }
     }
