@@ -11,7 +11,7 @@ use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, Script};
 use serde::Serialize;
 
-use super::cast::{self, Cast, Piece, Side};
+use super::cast::{self, Cast, RoleOption, Workload};
 use super::common::{Network, Outputs};
 use super::media::{self, Media};
 use super::population::Population;
@@ -119,14 +119,14 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         usage_error("calls", &reason);
     }
     outputs.check()?;
-    let piece = Piece {
+    let workload = Workload {
         command: "calls",
         noun: "calls",
         scripts: scripts(&arguments)?,
         uses_fields: arguments.scenario.is_some(),
         is_closed: arguments.closed,
     };
-    let mut job = cast.job(piece, network, population, schedule).await?;
+    let mut job = cast.job(workload, network, population, schedule).await?;
     job.config.media = arguments.media.plan(&network.i_may_test)?;
     let parameters = Parameters {
         common: cast::Parameters::new(Some(cast), network, population, schedule, &job),
@@ -159,7 +159,7 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
         None => (call, answer),
         Some(file) => {
             let scenario = load_scenario(file, &scenario::Options { hold })?;
-            if scenario.caller.is_none() && arguments.cast.role != Side::Callees {
+            if scenario.caller.is_none() && arguments.cast.role != RoleOption::Callees {
                 bail!(
                     "{} has only the steps of a callee: give --role callees, or a scenario with a caller",
                     file.display()

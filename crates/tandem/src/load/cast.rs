@@ -25,8 +25,8 @@ pub(super) struct Cast {
     pub(super) users: Option<u32>,
 
     /// The users in this process, to split them over two machines
-    #[arg(long, value_enum, default_value_t = Side::Both, help_heading = "Users")]
-    pub(super) role: Side,
+    #[arg(long, value_enum, default_value_t = RoleOption::Both, help_heading = "Users")]
+    pub(super) role: RoleOption,
 
     /// Call this user, registered by another program or at --via, instead of emulated callees
     #[arg(long, short = 's', value_name = "USER", help_heading = "Users")]
@@ -59,7 +59,7 @@ pub(super) struct Cast {
 
 /// Which users a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Side {
+pub(super) enum RoleOption {
     /// Callers and callees
     Both,
     /// Users 1 to n, who call
@@ -68,9 +68,9 @@ pub(super) enum Side {
     Callees,
 }
 
-/// What one of the commands does.
+/// The workload of one of the commands.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct Workload {
     /// Its name: `calls`.
     pub(super) command: &'static str,
     /// What the attempts are called.
@@ -92,10 +92,10 @@ impl Cast {
                     .to_owned(),
             );
         }
-        if network.via.is_none() && self.role == Side::Callers {
+        if network.via.is_none() && self.role == RoleOption::Callers {
             return Err("--via is missing: with --direct it says where the callees are".to_owned());
         }
-        if self.service.is_some() && self.role == Side::Callees {
+        if self.service.is_some() && self.role == RoleOption::Callees {
             return Err("--service says whom callers call: callees have no use for it".to_owned());
         }
         network.transport()?;
@@ -105,7 +105,7 @@ impl Cast {
     /// All that is to be done.
     pub(super) async fn job(
         &self,
-        piece: Piece,
+        workload: Workload,
         network: &Network,
         population: &Population,
         schedule: &Schedule,
@@ -114,9 +114,9 @@ impl Cast {
         let found = network.find(transport).await?;
         // With somebody else to call there are no callees here.
         let role = match (self.role, &self.service) {
-            (Side::Both, None) => Role::Both,
-            (Side::Both | Side::Callers, _) => Role::Callers,
-            (Side::Callees, _) => Role::Callees,
+            (RoleOption::Both, None) => Role::Both,
+            (RoleOption::Both | RoleOption::Callers, _) => Role::Callers,
+            (RoleOption::Callees, _) => Role::Callees,
         };
         let sides = if self.service.is_none() { 2 } else { 1 };
         let (all, directory) = population.directory(
@@ -130,7 +130,7 @@ impl Cast {
                 Ok(users * sides)
             },
             self.service.as_deref(),
-            piece.uses_fields,
+            workload.uses_fields,
         )?;
         let users = all / sides;
         let config = RunConfig {
@@ -150,7 +150,7 @@ impl Cast {
                 maximum_targets: self.redirections.into(),
                 ..EngineConfig::default()
             },
-            scripts: piece.scripts.into_iter().map(Arc::new).collect(),
+            scripts: workload.scripts.into_iter().map(Arc::new).collect(),
             ..network.config(&found, transport, population.seed())
         };
         let (count, time) = schedule.end();
@@ -158,7 +158,7 @@ impl Cast {
             Role::Callees => Pace::Serve {
                 time: schedule.duration,
             },
-            _ if piece.is_closed => Pace::Closed { count, time },
+            _ if workload.is_closed => Pace::Closed { count, time },
             _ => Pace::Open(schedule.plan().map_err(anyhow::Error::msg)?),
         };
         let mut plan = LoadPlan::new(What::Script(ScriptId(0)), pace);
@@ -175,8 +175,11 @@ impl Cast {
         }
         let registers = !self.direct && !self.no_register;
         Ok(Job {
-            title: format!("tandem load {}: {transport}:{}", piece.command, found.name),
-            noun: piece.noun,
+            title: format!(
+                "tandem load {}: {transport}:{}",
+                workload.command, found.name
+            ),
+            noun: workload.noun,
             config,
             registration: registers.then_some(Registration {
                 per_second: self.register_rate,

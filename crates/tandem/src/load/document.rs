@@ -14,9 +14,9 @@ use sip_net::WireStatistics;
 use super::results::{Registered, Results};
 use super::{media, tables};
 
-/// What was measured in a run.
+/// The measurements of a run, as its JSON document has them.
 #[derive(Debug, Serialize)]
-pub(super) struct Run {
+pub(super) struct RunDocument {
     /// Whether it says something about the server, and if not why.
     validity: Validity,
     /// Why not all was done, where something went wrong.
@@ -131,8 +131,8 @@ struct Percentiles {
     max: Option<f64>,
 }
 
-impl Run {
-    pub(super) fn new(results: &Results) -> Run {
+impl RunDocument {
+    pub(super) fn new(results: &Results) -> RunDocument {
         let statistics = &results.statistics;
         let seconds = results.time.as_secs_f64();
         let counts = |ends: Ends| Counts {
@@ -147,7 +147,7 @@ impl Run {
             .map(|(method, codes)| (method, named(codes)))
             .filter(|(_, codes)| !codes.is_empty());
         let failures = statistics.failures.reasons().iter();
-        Run {
+        RunDocument {
             validity: results.validity.clone(),
             error: results.failure(),
             seconds,

@@ -6,7 +6,7 @@ use clap::Args;
 use load::script::builtin;
 use sip::Method;
 
-use super::cast::{self, Cast, Piece};
+use super::cast::{self, Cast, Workload};
 use super::common::{Network, Outputs};
 use super::population::Population;
 use super::schedule::Schedule;
@@ -88,7 +88,7 @@ pub(super) async fn options(mut arguments: Options) -> anyhow::Result<ExitCode> 
         true => builtin::options()?,
         false => builtin::ping()?,
     };
-    let piece = Piece {
+    let workload = Workload {
         command: "options",
         noun: "requests",
         scripts: vec![
@@ -99,12 +99,12 @@ pub(super) async fn options(mut arguments: Options) -> anyhow::Result<ExitCode> 
         uses_fields: false,
         is_closed: false,
     };
-    run(piece, &arguments.common).await
+    run(workload, &arguments.common).await
 }
 
 /// Sends MESSAGE.
 pub(super) async fn messages(arguments: Messages) -> anyhow::Result<ExitCode> {
-    let piece = Piece {
+    let workload = Workload {
         command: "message",
         noun: "messages",
         scripts: vec![
@@ -115,10 +115,10 @@ pub(super) async fn messages(arguments: Messages) -> anyhow::Result<ExitCode> {
         uses_fields: false,
         is_closed: false,
     };
-    run(piece, &arguments.common).await
+    run(workload, &arguments.common).await
 }
 
-async fn run(piece: Piece, arguments: &Common) -> anyhow::Result<ExitCode> {
+async fn run(workload: Workload, arguments: &Common) -> anyhow::Result<ExitCode> {
     let Common {
         network,
         cast,
@@ -127,10 +127,10 @@ async fn run(piece: Piece, arguments: &Common) -> anyhow::Result<ExitCode> {
         outputs,
     } = arguments;
     if let Err(reason) = cast.check(network, schedule) {
-        usage_error(piece.command, &reason);
+        usage_error(workload.command, &reason);
     }
     outputs.check()?;
-    let job = cast.job(piece, network, population, schedule).await?;
+    let job = cast.job(workload, network, population, schedule).await?;
     let parameters = cast::Parameters::new(Some(cast), network, population, schedule, &job);
     let results = job.run(outputs).await?;
     results.show_and_write(outputs, &parameters)

@@ -8,7 +8,7 @@ use report::{Document, Machine};
 use serde::Serialize;
 
 use super::common::Outputs;
-use super::document::Run;
+use super::document::RunDocument;
 use super::exit::Ending;
 use super::results::{Results, first_of};
 use crate::perf::output::{print, width, write};
@@ -37,7 +37,7 @@ impl Results {
             Err(trouble) => troubles.push(trouble),
         };
         if let Some(path) = &outputs.json {
-            let run = Run::new(&self);
+            let run = RunDocument::new(&self);
             let document = Document::new(machine.clone(), self.seed, parameters, vec![run]);
             let written = document.to_json().map_err(anyhow::Error::from);
             let written = written.and_then(|text| write(path, &text));

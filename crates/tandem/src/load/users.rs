@@ -13,11 +13,11 @@ const MOST_USERS: usize = 10_000_000;
 /// it. `%%` is a percent sign. A text without a number is the same for all users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
-    pieces: Vec<Piece>,
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum PatternPart {
     Text(String),
     /// The number, with leading zeros up to so many digits.
     Number(usize),
@@ -27,10 +27,10 @@ impl Pattern {
     /// The text for this user.
     pub(super) fn of(&self, number: u32) -> String {
         let mut text = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Text(piece) => text.push_str(piece),
-                Piece::Number(digits) => text.push_str(&format!("{number:0digits$}")),
+        for part in &self.parts {
+            match part {
+                PatternPart::Text(part) => text.push_str(part),
+                PatternPart::Number(digits) => text.push_str(&format!("{number:0digits$}")),
             }
         }
         text
@@ -38,9 +38,9 @@ impl Pattern {
 
     /// Whether users differ by it.
     pub(super) fn has_number(&self) -> bool {
-        self.pieces
+        self.parts
             .iter()
-            .any(|piece| matches!(piece, Piece::Number(_)))
+            .any(|part| matches!(part, PatternPart::Number(_)))
     }
 }
 
@@ -55,17 +55,17 @@ impl FromStr for Pattern {
                  percent sign"
             )
         };
-        let mut pieces: Vec<Piece> = Vec::new();
-        let push_text = |pieces: &mut Vec<Piece>, more: &str| match pieces.last_mut() {
-            Some(Piece::Text(text)) => text.push_str(more),
+        let mut parts: Vec<PatternPart> = Vec::new();
+        let push_text = |parts: &mut Vec<PatternPart>, more: &str| match parts.last_mut() {
+            Some(PatternPart::Text(text)) => text.push_str(more),
             _ if more.is_empty() => {}
-            _ => pieces.push(Piece::Text(more.to_owned())),
+            _ => parts.push(PatternPart::Text(more.to_owned())),
         };
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('%') {
-            push_text(&mut pieces, before);
+            push_text(&mut parts, before);
             if let Some(after) = after.strip_prefix('%') {
-                push_text(&mut pieces, "%");
+                push_text(&mut parts, "%");
                 rest = after;
                 continue;
             }
@@ -79,11 +79,11 @@ impl FromStr for Pattern {
                     .filter(|digits| (1..=MOST_DIGITS).contains(digits))
                     .ok_or_else(wrong)?,
             };
-            pieces.push(Piece::Number(digits));
+            parts.push(PatternPart::Number(digits));
             rest = after;
         }
-        push_text(&mut pieces, rest);
-        Ok(Pattern { pieces })
+        push_text(&mut parts, rest);
+        Ok(Pattern { parts })
     }
 }
 
@@ -161,14 +161,14 @@ impl Pattern {
 
     /// What stands before and behind the number, where it has no leading zeros.
     fn around_number(&self) -> Option<(String, String)> {
-        let text = |pieces: &[Piece]| match pieces {
+        let text = |parts: &[PatternPart]| match parts {
             [] => Some(String::new()),
-            [Piece::Text(text)] => Some(text.clone()),
+            [PatternPart::Text(text)] => Some(text.clone()),
             _ => None,
         };
-        let is_plain = |piece: &Piece| *piece == Piece::Number(0);
-        let at = self.pieces.iter().position(is_plain)?;
-        Some((text(&self.pieces[..at])?, text(&self.pieces[at + 1..])?))
+        let is_plain = |part: &PatternPart| *part == PatternPart::Number(0);
+        let at = self.parts.iter().position(is_plain)?;
+        Some((text(&self.parts[..at])?, text(&self.parts[at + 1..])?))
     }
 }
 
