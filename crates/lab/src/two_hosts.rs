@@ -22,7 +22,7 @@ use crate::net::joined;
 /// Where the server listens.
 pub(crate) const PORT: u16 = 5001;
 
-/// How long nothing may come before a play counts as broken down: several timeouts in a row, each twice as long
+/// How long nothing may come before a run counts as broken down: several timeouts in a row, each twice as long
 /// as the one before.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
@@ -69,7 +69,7 @@ impl TwoHosts {
     }
 
     /// Runs something on each host, on the client as soon as the server is ready.
-    pub(crate) fn play<S: Send, C: Send>(
+    pub(crate) fn run<S: Send, C: Send>(
         &self,
         server: impl FnOnce(Ready) -> anyhow::Result<S> + Send,
         client: impl FnOnce(Over) -> anyhow::Result<C> + Send,

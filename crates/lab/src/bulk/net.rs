@@ -34,7 +34,7 @@ pub(super) fn carry(context: &Context, number: u64, bulk: &Bulk) -> anyhow::Resu
     let hosts = TwoHosts::up(seed, bulk.link.clone(), bulk.window)?;
     let (from, to) = (hosts.client, hosts.server);
     let watch = Watch::begin()?;
-    let outcome = hosts.play(
+    let outcome = hosts.run(
         |ready| match bulk.transport {
             Transport::Tcp => receive_tcp(to, bulk, ready),
             Transport::Sctp => receive_sctp(to, bulk, ready),

@@ -27,9 +27,9 @@ const SIP_PORT: u16 = 5060;
 /// emulator when the packet comes and when it is due, and whoever it is for; and the callee who answers.
 const WAKINGS: u32 = 2 * 3 * 3 + 1;
 
-/// What is played.
+/// A scenario with calls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Play {
+pub(crate) struct Scenario {
     /// What the proxies speak with each other.
     pub(crate) trunk: Transport,
     /// Probability that a packet between the proxies is lost, on both of their networks.
@@ -42,9 +42,9 @@ pub(crate) struct Play {
     pub(crate) cut: Option<(Duration, Duration)>,
 }
 
-/// What became of it.
+/// The results of a scenario.
 #[derive(Debug)]
-pub(crate) struct Played {
+pub(crate) struct CallResults {
     /// All calls, in the order in which they were begun.
     pub(crate) calls: Vec<Call>,
     /// When the first one was begun.
@@ -55,7 +55,7 @@ pub(crate) struct Played {
     pub(crate) lateness: Lateness,
 }
 
-impl Played {
+impl CallResults {
     /// The longest time from an answer to the next one; zero where there are no two.
     pub(crate) fn longest_without_answer(&self) -> Duration {
         let mut answers: Vec<Instant> =
@@ -128,23 +128,27 @@ pub(crate) fn added(late: Duration) -> Duration {
     late * WAKINGS
 }
 
-/// Plays, and gives what became of each, in order. All randomness follows from the context. On real hosts several
+/// Runs the scenarios, and returns their results in order. All randomness follows from the context. On real hosts several
 /// go on at once, each on a network of its own; each that ends is a step done.
 ///
 /// # Errors
 ///
 /// When the hosts never rest, or there can be no network.
-pub(crate) fn play(on: On, context: &Context, plays: &[Play]) -> anyhow::Result<Vec<Played>> {
+pub(crate) fn run_scenarios(
+    on: On,
+    context: &Context,
+    scenarios: &[Scenario],
+) -> anyhow::Result<Vec<CallResults>> {
     match on {
         On::Sim => (0..)
-            .zip(plays)
-            .map(|(number, play)| {
-                let played = sim::play(context, number, play);
+            .zip(scenarios)
+            .map(|(number, scenario)| {
+                let results = sim::run_scenario(context, number, scenario);
                 context.done();
-                played
+                results
             })
             .collect(),
-        On::Net => net::play(context, plays),
+        On::Net => net::run_scenarios(context, scenarios),
     }
 }
 

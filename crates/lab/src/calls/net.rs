@@ -24,13 +24,15 @@ use testbed::{Testbed, Topology};
 use tokio::runtime::Runtime;
 use tokio::time::sleep_until;
 
-use super::{Call, CallOutcome, HOLD, Play, Played, RINGING, SIP_PORT, TRUNK_DELAY, USER_DELAY};
+use super::{
+    Call, CallOutcome, CallResults, HOLD, RINGING, SIP_PORT, Scenario, TRUNK_DELAY, USER_DELAY,
+};
 use crate::context::Context;
 use crate::net::{Watch, sctp_goes_in_udp, side_by_side};
 
 const TOPOLOGY: &str = include_str!("../../topologies/two-proxies.toml");
 
-/// How many plays go on at once: each takes a small part of a processor.
+/// How many scenarios run at once: each takes a small part of a processor.
 const AT_ONCE: usize = 6;
 
 /// Users on each side.
@@ -49,26 +51,29 @@ const LAST_REQUEST: Duration = Duration::from_secs(2 * 32);
 /// How often it is looked whether one has.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Records that wait for the end of a play; many more than there are calls.
+/// Records that wait for the end of a scenario; many more than there are calls.
 const RECORDS: usize = 100_000;
 
-pub(super) fn play(context: &Context, plays: &[Play]) -> anyhow::Result<Vec<Played>> {
+pub(super) fn run_scenarios(
+    context: &Context,
+    scenarios: &[Scenario],
+) -> anyhow::Result<Vec<CallResults>> {
     let watch = Watch::begin()?;
-    let played = side_by_side(AT_ONCE, plays.len(), |index| {
+    let results = side_by_side(AT_ONCE, scenarios.len(), |index| {
         let rng = context.rng((index as u64) << 16);
-        let played = one(rng, &plays[index]);
+        let results = one(rng, &scenarios[index]);
         context.done();
-        played
+        results
     });
     let lateness = watch.end();
-    let mut played = played?;
-    for one in &mut played {
+    let mut results = results?;
+    for one in &mut results {
         one.lateness = lateness;
     }
-    Ok(played)
+    Ok(results)
 }
 
-fn one(mut rng: ChaCha12Rng, play: &Play) -> anyhow::Result<Played> {
+fn one(mut rng: ChaCha12Rng, scenario: &Scenario) -> anyhow::Result<CallResults> {
     let topology = Topology::parse(TOPOLOGY, &[])?;
     let testbed = Testbed::up(&topology, "lab-calls", rng.next_u64())?;
     let perfect = |delay| LinkConfig {
@@ -78,8 +83,8 @@ fn one(mut rng: ChaCha12Rng, play: &Play) -> anyhow::Result<Played> {
     for (link, config) in [
         ("callers", perfect(USER_DELAY)),
         ("callees", perfect(USER_DELAY)),
-        ("first", trunk(play)),
-        ("second", trunk(play)),
+        ("first", trunk(scenario)),
+        ("second", trunk(scenario)),
     ] {
         testbed.emulator().set_link(link, None, config)?;
     }
@@ -90,19 +95,19 @@ fn one(mut rng: ChaCha12Rng, play: &Play) -> anyhow::Result<Played> {
     let scene = Scene {
         testbed,
         runtime,
-        play,
+        scenario,
     };
-    let played = scene.play(&mut rng);
+    let results = scene.run(&mut rng);
     scene.runtime.shutdown_background();
     scene.testbed.down();
-    played
+    results
 }
 
 /// A network between the proxies.
-fn trunk(play: &Play) -> LinkConfig {
+fn trunk(scenario: &Scenario) -> LinkConfig {
     LinkConfig {
         delay: TRUNK_DELAY,
-        loss: play.loss.into(),
+        loss: scenario.loss.into(),
         ..LinkConfig::default()
     }
 }
@@ -110,11 +115,11 @@ fn trunk(play: &Play) -> LinkConfig {
 struct Scene<'a> {
     testbed: Testbed,
     runtime: Runtime,
-    play: &'a Play,
+    scenario: &'a Scenario,
 }
 
 impl Scene<'_> {
-    fn play(&self, rng: &mut ChaCha12Rng) -> anyhow::Result<Played> {
+    fn run(&self, rng: &mut ChaCha12Rng) -> anyhow::Result<CallResults> {
         let (near, far) = (
             Place::of_near(&self.testbed)?,
             Place::of_far(&self.testbed)?,
@@ -175,7 +180,7 @@ impl Scene<'_> {
             "{} of {expected} calls were begun",
             calls.len()
         );
-        Ok(Played {
+        Ok(CallResults {
             calls,
             start,
             left,
@@ -190,15 +195,15 @@ impl Scene<'_> {
     }
 
     fn calls(&self) -> u64 {
-        (self.play.rate * self.play.lasts.as_secs_f64()).round() as u64
+        (self.scenario.rate * self.scenario.lasts.as_secs_f64()).round() as u64
     }
 
     fn plan(&self) -> LoadPlan {
-        LoadPlan::at_rate(RunConfig::CALL, self.play.rate, self.calls())
+        LoadPlan::at_rate(RunConfig::CALL, self.scenario.rate, self.calls())
     }
 
     async fn cut_and_mend(&self, start: Instant) -> anyhow::Result<()> {
-        let Some((cut, mended)) = self.play.cut else {
+        let Some((cut, mended)) = self.scenario.cut else {
             return Ok(());
         };
         sleep_until((start + cut).into()).await;
@@ -224,7 +229,7 @@ impl Scene<'_> {
             transports: SipNetConfig {
                 listeners: vec![
                     listen(Transport::Udp, place.user),
-                    listen(self.play.trunk, place.trunk_listener()),
+                    listen(self.scenario.trunk, place.trunk_listener()),
                 ],
                 sctp_over: over,
                 sctp_addresses: vec![place.trunk.to_vec()],
@@ -247,7 +252,7 @@ impl Scene<'_> {
         far: &Place,
         rng: &mut ChaCha12Rng,
     ) -> anyhow::Result<RunConfig> {
-        let trunk = self.play.trunk;
+        let trunk = self.scenario.trunk;
         let mut config = users(Role::Callers, near.user, rng)?;
         config.engine.routes = vec![
             format!("<sip:{};lr>", near.user),
@@ -367,7 +372,7 @@ mod tests {
             Ok(testbed) => drop(testbed.down()),
             Err(error) => return say_skipped(&error.to_string()),
         }
-        let plays = [Transport::Udp, Transport::Tcp, Transport::Sctp].map(|trunk| Play {
+        let scenarios = [Transport::Udp, Transport::Tcp, Transport::Sctp].map(|trunk| Scenario {
             trunk,
             loss: 0.0,
             rate: 10.0,
@@ -376,15 +381,15 @@ mod tests {
             cut: Some((Duration::from_millis(500), Duration::from_millis(1500))),
         });
         let context = Context::hidden("calls", 1, true);
-        let played = play(&context, &plays).expect("it goes on");
-        for (play, played) in plays.iter().zip(&played) {
+        let results = run_scenarios(&context, &scenarios).expect("it goes on");
+        for (scenario, results) in scenarios.iter().zip(&results) {
             let completed = |call: &&Call| call.outcome == CallOutcome::Completed;
-            let completed = played.calls.iter().filter(completed).count();
-            assert_eq!(completed, 20, "{}: {:?}", play.trunk, played.calls);
-            let setups = played.calls.iter().filter_map(Call::setup);
+            let completed = results.calls.iter().filter(completed).count();
+            assert_eq!(completed, 20, "{}: {:?}", scenario.trunk, results.calls);
+            let setups = results.calls.iter().filter_map(Call::setup);
             let shortest = setups.min().expect("calls");
             assert!(shortest >= super::super::undisturbed(), "{shortest:?}");
-            assert_eq!(played.left, 0);
+            assert_eq!(results.left, 0);
         }
     }
 }

@@ -16,14 +16,14 @@ use sip_net::Tap;
 use tokio::task::JoinSet;
 
 pub use options::{Associations, End, Options};
-pub use results::Run;
+pub use results::Measurement;
 
 /// Everything that a demo measured.
 #[derive(Clone, Debug)]
 pub struct Results {
     options: Options,
     machine: Machine,
-    runs: Vec<Run>,
+    runs: Vec<Measurement>,
 }
 
 impl Results {
@@ -55,7 +55,7 @@ impl Results {
     pub fn failed_without_loss(&self) -> Vec<String> {
         self.runs
             .iter()
-            .filter_map(Run::failed_without_loss)
+            .filter_map(Measurement::failed_without_loss)
             .collect()
     }
 }
@@ -95,7 +95,7 @@ pub async fn run(options: &Options, tap: Option<&Tap>) -> anyhow::Result<Results
     }
     progress.finish_and_clear();
 
-    let place = |run: &Run| {
+    let place = |run: &Measurement| {
         plan.iter()
             .position(|planned| *planned == (run.transport, run.loss_percent))
     };

@@ -4,11 +4,16 @@ use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series, Sum
 use sip::Transport;
 
 use super::table::table;
-use super::{Associations, End, Options, Run};
+use super::{Associations, End, Measurement, Options};
 use crate::published::calls_under_loss;
 
 /// The page of all runs; `command` repeats them.
-pub(super) fn page(options: &Options, runs: &[Run], machine: &Machine, command: &str) -> Page {
+pub(super) fn page(
+    options: &Options,
+    runs: &[Measurement],
+    machine: &Machine,
+    command: &str,
+) -> Page {
     Page::new("SIP calls over UDP, TCP and SCTP on a lossy network")
         .paragraph(summary(options))
         .paragraph(
@@ -59,7 +64,7 @@ fn summary(options: &Options) -> String {
     )
 }
 
-fn completed_calls(runs: &[Run]) -> Plot {
+fn completed_calls(runs: &[Measurement]) -> Plot {
     let mut plot = Plot::new(
         "Completed calls against packet loss",
         Axis::new("Packet loss, each direction", "%"),
@@ -74,7 +79,7 @@ fn completed_calls(runs: &[Run]) -> Plot {
     plot.note("The scale is logarithmic: a run in which no call was completed has no point on it.")
 }
 
-fn session_request_delay(runs: &[Run]) -> Plot {
+fn session_request_delay(runs: &[Measurement]) -> Plot {
     let mut plot = Plot::new(
         "Session request delay against packet loss",
         Axis::new("Packet loss, each direction", "%"),
@@ -93,7 +98,7 @@ fn session_request_delay(runs: &[Run]) -> Plot {
     plot
 }
 
-fn beside_published(runs: &[Run]) -> Plot {
+fn beside_published(runs: &[Measurement]) -> Plot {
     let mut plot = Plot::new(
         "Completed calls, UDP at 5 % loss = 1",
         Axis::new("Packet loss, each direction", "%"),
@@ -150,7 +155,7 @@ fn beside_published(runs: &[Run]) -> Plot {
 }
 
 /// The transports that ran, each with its colour wherever it is shown.
-fn lines(runs: &[Run]) -> impl Iterator<Item = (Transport, Colour)> {
+fn lines(runs: &[Measurement]) -> impl Iterator<Item = (Transport, Colour)> {
     [
         (Transport::Udp, Colour::Blue),
         (Transport::Tcp, Colour::Green),
@@ -160,7 +165,7 @@ fn lines(runs: &[Run]) -> impl Iterator<Item = (Transport, Colour)> {
     .filter(|(transport, _)| runs.iter().any(|run| run.transport == *transport))
 }
 
-fn of(runs: &[Run], transport: Transport) -> impl Iterator<Item = &Run> {
+fn of(runs: &[Measurement], transport: Transport) -> impl Iterator<Item = &Measurement> {
     runs.iter().filter(move |run| run.transport == transport)
 }
 

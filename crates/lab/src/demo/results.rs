@@ -8,12 +8,12 @@ use report::Summary;
 use serde::{Serialize, Serializer};
 use sip::Transport;
 
-/// One transport at one packet loss.
+/// What was measured with one transport at one packet loss.
 ///
 /// The figures on the wire are of the calls alone, from the first INVITE to the end of the run, and per
 /// completed call; registrations are apart.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct Measurement {
     /// The transport between users and proxy.
     #[serde(serialize_with = "by_name")]
     pub transport: Transport,
@@ -57,7 +57,7 @@ pub struct Run {
     pub transport_retransmissions: u64,
 }
 
-impl Run {
+impl Measurement {
     /// What failed in a run that lost no packet, in a line: a call, or a user who could not register.
     pub fn failed_without_loss(&self) -> Option<String> {
         let line = self.failures()?;

@@ -18,7 +18,7 @@ use sip_net::{Listen, SipNetConfig, StreamPolicy, Tap};
 use udp_net::Impairment;
 
 use super::results::causes;
-use super::{Associations, End, Options, Run};
+use super::{Associations, End, Measurement, Options};
 
 /// How long users try to connect; at 30 % loss an association is set up in some seconds mostly, but INIT and
 /// COOKIE ECHO are repeated after 1, 2, 4, 8 … s (RFC 9260 section 5.1). Who is too late takes no part.
@@ -40,7 +40,7 @@ pub(super) async fn run(
     tap: Option<&Tap>,
     transport: Transport,
     loss_percent: f64,
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<Measurement> {
     let stream_policy = match options.associations {
         Associations::Shared => StreamPolicy::PerFlow,
         Associations::PerUser => StreamPolicy::Unordered,
@@ -67,7 +67,7 @@ async fn call_through(
     transport: Transport,
     loss_percent: f64,
     stream_policy: StreamPolicy,
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<Measurement> {
     let proxy = server
         .listening()
         .into_iter()
@@ -127,7 +127,7 @@ async fn call_through(
     let seconds = outcome.time.as_secs_f64();
     let per_call =
         |count: u64| (calls.completed > 0).then(|| count as f64 / calls.completed as f64);
-    let run = Run {
+    let run = Measurement {
         transport,
         loss_percent,
         attempted: calls.decided() + calls.unfinished,

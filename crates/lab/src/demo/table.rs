@@ -3,11 +3,11 @@
 use report::{Cell, Column, Row, Summary, Table};
 use sip::Transport;
 
-use super::{Options, Run};
+use super::{Measurement, Options};
 use crate::published::calls_relative_to_udp_at_5_percent;
 
 /// The table of all runs, with the published counts beside those of UDP and SCTP.
-pub(super) fn table(options: &Options, runs: &[Run]) -> Table {
+pub(super) fn table(options: &Options, runs: &[Measurement]) -> Table {
     let mut table = Table::new("Calls through the proxy")
         .columns([
             Column::text("Transport").key(),
@@ -62,14 +62,14 @@ const DELAYS: [&str; 3] = [
 ];
 
 /// Calls per second over UDP at 5 % loss, to which Pang 2003's counts are scaled.
-fn udp_at_5_percent(runs: &[Run]) -> Option<f64> {
+fn udp_at_5_percent(runs: &[Measurement]) -> Option<f64> {
     runs.iter()
         .find(|run| run.transport == Transport::Udp && run.loss_percent == 5.0)
         .map(|run| run.calls_per_second)
         .filter(|calls| *calls > 0.0)
 }
 
-fn cells(run: &Run, udp_at_5_percent: Option<f64>) -> Vec<Cell> {
+fn cells(run: &Measurement, udp_at_5_percent: Option<f64>) -> Vec<Cell> {
     let mut cells = vec![
         Cell::from(run.transport.to_string()),
         Cell::number(run.loss_percent, decimals_of(run.loss_percent)),
@@ -118,7 +118,7 @@ fn decimals_of(percent: f64) -> u8 {
         .unwrap_or(3)
 }
 
-fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
+fn notes(options: &Options, runs: &[Measurement]) -> Vec<String> {
     let mut notes = vec![
         "Delays are those of RFC 6076, of successful requests only. Packets and bytes are those of IP between \
          users and proxy during the calls, including lost ones, for each completed call."
@@ -164,8 +164,8 @@ mod tests {
 
     use super::*;
 
-    fn run(transport: Transport, loss_percent: f64, calls_per_second: f64) -> Run {
-        Run {
+    fn run(transport: Transport, loss_percent: f64, calls_per_second: f64) -> Measurement {
+        Measurement {
             transport,
             loss_percent,
             attempted: 10,
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn the_table_says_who_was_not_registered() {
         let mut runs = [run(Transport::Sctp, 30.0, 0.0)];
-        let notes = |runs: &[Run]| table(&Options::default(), runs).to_terminal(120);
+        let notes = |runs: &[Measurement]| table(&Options::default(), runs).to_terminal(120);
         assert!(!notes(&runs).contains("registered"));
         runs[0].registered = 1;
         assert!(notes(&runs).contains("sctp at 30 % loss: 1 of 2 users were registered"));

@@ -12,7 +12,9 @@ use crate::experiment::{About, Experiment, On};
 use crate::laws::{Line, Sharer, jain, shares};
 use crate::outcome::Outcome;
 use crate::published::stated;
-use crate::stage::{Flow, Heard, Play, SEND_BUFFER, Transport, play, unused_packets};
+use crate::stage::{
+    Flow, Received, SEND_BUFFER, Scenario, Transport, run_scenarios, unused_packets,
+};
 
 /// The experiment.
 pub(super) struct BandwidthShare;
@@ -84,18 +86,18 @@ impl Experiment for BandwidthShare {
         context.steps(most + 1);
         context.begin("against TCP connections");
         let (warm, lasts) = times(on, context);
-        let plays: Vec<Play> = (0..=most as usize)
-            .map(|connections| Play {
+        let scenarios: Vec<Scenario> = (0..=most as usize)
+            .map(|connections| Scenario {
                 line: line(),
                 flows: flows(connections, lasts),
                 lasts,
             })
             .collect();
-        let heard = play(on, context, 0, &plays)?;
-        let points: Vec<Point> = plays
+        let received = run_scenarios(on, context, 0, &scenarios)?;
+        let points: Vec<Point> = scenarios
             .iter()
-            .zip(&heard)
-            .map(|(play, heard)| point(on, play, heard, warm))
+            .zip(&received)
+            .map(|(scenario, received)| point(on, scenario, received, warm))
             .collect();
         let mut checks = Checks::new();
         for point in &points {
@@ -183,12 +185,12 @@ fn times(on: On, context: &Context) -> (Duration, Duration) {
     (Duration::from_secs(warm), Duration::from_secs(warm + span))
 }
 
-fn point(on: On, play: &Play, heard: &[Heard], warm: Duration) -> Point {
-    let Play { line, flows, lasts } = play;
+fn point(on: On, scenario: &Scenario, received: &[Received], warm: Duration) -> Point {
+    let Scenario { line, flows, lasts } = scenario;
     let connections = flows.len() - 1;
-    let mut rates = heard
+    let mut rates = received
         .iter()
-        .map(|heard| heard.goodput(warm, *lasts) / 1000.0);
+        .map(|received| received.goodput(warm, *lasts) / 1000.0);
     let ours = rates.next().unwrap_or(0.0);
 
     let asked = stated("bandwidth-share", "source");

@@ -8,7 +8,9 @@ use sctp::EndpointConfig;
 use serde_json::{Value, json};
 use sip::Transport;
 
-use crate::calls::{CallOutcome, Play, Played, TRUNK_DELAY, added, play, undisturbed};
+use crate::calls::{
+    CallOutcome, CallResults, Scenario, TRUNK_DELAY, added, run_scenarios, undisturbed,
+};
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::experiment::{About, Experiment, On};
@@ -96,18 +98,18 @@ impl Experiment for CallsDuringPathFailure {
         });
         context.steps(TRUNKS.len() as u64);
         context.begin("the first network is cut and restored");
-        let plays = TRUNKS.map(|(trunk, _)| Play {
+        let scenarios = TRUNKS.map(|(trunk, _)| Scenario {
             trunk,
             loss: 0.0,
             rate: RATE,
             lasts: 3 * third,
             cut: Some((third, 2 * third)),
         });
-        let played = play(on, context, &plays)?;
+        let results = run_scenarios(on, context, &scenarios)?;
         let all: Vec<Fared> = TRUNKS
             .iter()
-            .zip(&played)
-            .map(|((trunk, _), played)| Fared::of(*trunk, third, played))
+            .zip(&results)
+            .map(|((trunk, _), results)| Fared::of(*trunk, third, results))
             .collect();
         let outcome = Outcome::judged(check(&all, third));
         let late = all.iter().filter(|fared| fared.cannot_tell(third));
@@ -138,14 +140,14 @@ impl Experiment for CallsDuringPathFailure {
 }
 
 impl Fared {
-    fn of(trunk: Transport, cut: Duration, played: &Played) -> Fared {
-        let seconds = |at: std::time::Instant| (at - played.start).as_secs_f64();
-        let setups: Vec<(f64, f64)> = played
+    fn of(trunk: Transport, cut: Duration, results: &CallResults) -> Fared {
+        let seconds = |at: std::time::Instant| (at - results.start).as_secs_f64();
+        let setups: Vec<(f64, f64)> = results
             .calls
             .iter()
             .filter_map(|call| Some((seconds(call.began), call.setup()?.as_secs_f64())))
             .collect();
-        let completed = played
+        let completed = results
             .calls
             .iter()
             .filter(|call| call.outcome == CallOutcome::Completed)
@@ -155,13 +157,13 @@ impl Fared {
             .filter(|(began, _)| *began > cut.as_secs_f64() / 2.0);
         Fared {
             trunk,
-            calls: played.calls.len(),
+            calls: results.calls.len(),
             completed,
-            left: played.left,
+            left: results.left,
             longest: after_cut.map(|(_, took)| *took).fold(0.0, f64::max),
-            stall: played.longest_without_answer().as_secs_f64(),
-            added: added(played.lateness.longest).as_secs_f64(),
-            added_to_timers: TIMERS * played.lateness.longest.as_secs_f64(),
+            stall: results.longest_without_answer().as_secs_f64(),
+            added: added(results.lateness.longest).as_secs_f64(),
+            added_to_timers: TIMERS * results.lateness.longest.as_secs_f64(),
             setups,
         }
     }

@@ -7,7 +7,9 @@ use report::{Axis, Cell, Colour, Column, Plot, Row, Series, Table};
 use serde_json::{Value, json};
 use sip::Transport;
 
-use crate::calls::{Call, CallOutcome, Play, Played, TRUNK_DELAY, added, play, undisturbed};
+use crate::calls::{
+    Call, CallOutcome, CallResults, Scenario, TRUNK_DELAY, added, run_scenarios, undisturbed,
+};
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::difference::{Difference, Said};
@@ -120,10 +122,10 @@ impl Experiment for CallsThroughTwoProxies {
         });
         context.steps((losses.len() * TRUNKS.len()) as u64);
         context.begin("calls through two proxies");
-        let plays: Vec<Play> = losses
+        let scenarios: Vec<Scenario> = losses
             .iter()
             .flat_map(|loss_percent| {
-                TRUNKS.map(|(trunk, _)| Play {
+                TRUNKS.map(|(trunk, _)| Scenario {
                     trunk,
                     loss: loss_percent / 100.0,
                     rate: RATE,
@@ -132,14 +134,14 @@ impl Experiment for CallsThroughTwoProxies {
                 })
             })
             .collect();
-        let played = play(on, context, &plays)?;
+        let results = run_scenarios(on, context, &scenarios)?;
         let lines: Vec<(Transport, Vec<Point>)> = (0..)
             .zip(TRUNKS)
             .map(|(index, (trunk, _))| {
-                let of_trunk = played.iter().skip(index).step_by(TRUNKS.len());
+                let of_trunk = results.iter().skip(index).step_by(TRUNKS.len());
                 let points = losses.iter().zip(of_trunk);
                 let points =
-                    points.map(|(loss_percent, played)| Point::of(*loss_percent, lasts, played));
+                    points.map(|(loss_percent, results)| Point::of(*loss_percent, lasts, results));
                 (trunk, points.collect())
             })
             .collect();
@@ -161,36 +163,36 @@ impl Experiment for CallsThroughTwoProxies {
 }
 
 impl Point {
-    fn of(loss_percent: f64, lasts: Duration, played: &Played) -> Point {
+    fn of(loss_percent: f64, lasts: Duration, results: &CallResults) -> Point {
         let waits = |of: &mut dyn Iterator<Item = &Call>| {
             let mut waits: Vec<f64> = of.map(|call| milliseconds(call.waited())).collect();
             waits.sort_by(f64::total_cmp);
             waits
         };
-        let all = waits(&mut played.calls.iter());
+        let all = waits(&mut results.calls.iter());
         let batches = (0..(lasts.as_secs() / BATCH.as_secs()) as u32).map(|number| {
             let batch = BATCH * number..BATCH * (number + 1);
-            let begun = |call: &&Call| batch.contains(&call.began.duration_since(played.start));
-            quantile(&waits(&mut played.calls.iter().filter(begun)), COMPARED)
+            let begun = |call: &&Call| batch.contains(&call.began.duration_since(results.start));
+            quantile(&waits(&mut results.calls.iter().filter(begun)), COMPARED)
         });
         let ended = |as_this: CallOutcome| {
-            let calls = played.calls.iter();
+            let calls = results.calls.iter();
             calls.filter(|call| call.outcome == as_this).count()
         };
-        let added = milliseconds(added(played.lateness.usual));
+        let added = milliseconds(added(results.lateness.usual));
         // What was lost comes a round trip later at the soonest: half of one tells that from a slow machine.
         let late = milliseconds(undisturbed() + TRUNK_DELAY) + added;
         let delayed = all.iter().filter(|wait| **wait > late).count();
         Point {
             loss_percent,
-            calls: played.calls.len(),
+            calls: results.calls.len(),
             completed: ended(CallOutcome::Completed),
             refused: ended(CallOutcome::Refused),
             unanswered: ended(CallOutcome::NotAnswered),
-            left: played.left,
+            left: results.left,
             batches: batches.collect(),
             delayed: 100.0 * delayed as f64 / all.len() as f64,
-            stall: milliseconds(played.longest_without_answer()),
+            stall: milliseconds(results.longest_without_answer()),
             waits: all,
             added,
         }

@@ -12,7 +12,7 @@ use crate::experiment::{About, Experiment, On};
 use crate::laws::{Line, Sharer, jain, shares};
 use crate::outcome::Outcome;
 use crate::published::stated;
-use crate::stage::{Flow, Heard, Play, Transport, play, unused_packets};
+use crate::stage::{Flow, Received, Scenario, Transport, run_scenarios, unused_packets};
 
 /// The experiment.
 pub(super) struct Fairness;
@@ -154,15 +154,15 @@ impl Experiment for Fairness {
         context.steps(PAIRINGS.len() as u64);
         let times = Times::of(on, context);
         context.begin("two senders on a line");
-        let plays: Vec<Play> = PAIRINGS
+        let scenarios: Vec<Scenario> = PAIRINGS
             .iter()
             .map(|pairing| stage(pairing, &times))
             .collect();
-        let heard = play(on, context, 0, &plays)?;
+        let received = run_scenarios(on, context, 0, &scenarios)?;
         let all: Vec<Shared> = PAIRINGS
             .iter()
-            .zip(plays.iter().zip(&heard))
-            .map(|(pairing, (play, heard))| share(on, pairing, &times, play, heard))
+            .zip(scenarios.iter().zip(&received))
+            .map(|(pairing, (scenario, received))| share(on, pairing, &times, scenario, received))
             .collect();
         let mut checks = Checks::new();
         for shared in &all {
@@ -219,7 +219,7 @@ impl Experiment for Fairness {
     }
 }
 
-fn stage(pairing: &Pairing, times: &Times) -> Play {
+fn stage(pairing: &Pairing, times: &Times) -> Scenario {
     let line = Line {
         rate: stated("fairness", "link") * 1000.0,
         delay: Duration::from_secs_f64(stated("fairness", "delay") / 1000.0),
@@ -230,22 +230,28 @@ fn stage(pairing: &Pairing, times: &Times) -> Play {
         begins: times.on,
         ..Flow::greedy(pairing.second, message, times.off)
     };
-    Play {
+    Scenario {
         line,
         flows: vec![first, second],
         lasts: times.end,
     }
 }
 
-fn share(on: On, pairing: &'static Pairing, times: &Times, play: &Play, heard: &[Heard]) -> Shared {
+fn share(
+    on: On,
+    pairing: &'static Pairing,
+    times: &Times,
+    scenario: &Scenario,
+    received: &[Received],
+) -> Shared {
     let load = |index: usize, from, to| {
-        let heard = heard
+        let received = received
             .get(index)
-            .map_or(0.0, |heard| heard.goodput(from, to));
-        play.flows[index].wire(on).on_link(heard) / 1000.0
+            .map_or(0.0, |received| received.goodput(from, to));
+        scenario.flows[index].wire(on).on_link(received) / 1000.0
     };
     let settled = times.on + Times::SETTLED;
-    let sharers: Vec<Sharer> = play
+    let sharers: Vec<Sharer> = scenario
         .flows
         .iter()
         .map(|flow| Sharer {
@@ -255,9 +261,9 @@ fn share(on: On, pairing: &'static Pairing, times: &Times, play: &Play, heard: &
         .collect();
     let allowed = shares(&sharers, unused_packets(on)).swap_remove(0);
     let binned = |index: usize| {
-        let bins = heard
+        let bins = received
             .get(index)
-            .map(|heard| heard.binned(Duration::from_secs(1), times.end));
+            .map(|received| received.binned(Duration::from_secs(1), times.end));
         let bins = bins.unwrap_or_default().into_iter();
         bins.map(|(at, rate)| (at, rate / 1000.0)).collect()
     };
@@ -267,8 +273,8 @@ fn share(on: On, pairing: &'static Pairing, times: &Times, play: &Play, heard: &
         alone: load(0, Times::SETTLED, times.on),
         together: [0, 1].map(|index| load(index, settled, times.off)),
         allowed: allowed.into_inner(),
-        allowed_alone: saturated(&play.line, &sharers[..1], times.on - Times::SETTLED),
-        allowed_together: saturated(&play.line, &sharers, times.off - settled),
+        allowed_alone: saturated(&scenario.line, &sharers[..1], times.on - Times::SETTLED),
+        allowed_together: saturated(&scenario.line, &sharers, times.off - settled),
     }
 }
 

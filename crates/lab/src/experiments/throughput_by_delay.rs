@@ -12,7 +12,9 @@ use crate::experiment::{About, Experiment, On};
 use crate::laws::Line;
 use crate::outcome::Outcome;
 use crate::published::stated;
-use crate::stage::{Flow, Heard, MTU, Play, Transport, WINDOW, play, unused_packets};
+use crate::stage::{
+    Flow, MTU, Received, Scenario, Transport, WINDOW, run_scenarios, unused_packets,
+};
 
 /// The experiment.
 pub(super) struct ThroughputByDelay;
@@ -109,12 +111,12 @@ impl Experiment for ThroughputByDelay {
             })
             .collect();
         context.begin("each sender at each delay");
-        let plays: Vec<Play> = tests.iter().map(|test| test.play.clone()).collect();
-        let heard = play(on, context, 0, &plays)?;
+        let scenarios: Vec<Scenario> = tests.iter().map(|test| test.scenario.clone()).collect();
+        let received = run_scenarios(on, context, 0, &scenarios)?;
         let points = tests
             .iter()
-            .zip(&heard)
-            .map(|(test, heard)| test.point(on, heard));
+            .zip(&received)
+            .map(|(test, received)| test.point(on, received));
         let mut points: Vec<Point> = points.collect();
         let lines: Vec<Vec<Point>> = senders
             .iter()
@@ -186,7 +188,7 @@ fn senders() -> [Sender; 3] {
 struct Test {
     delay: u64,
     warm: Duration,
-    play: Play,
+    scenario: Scenario,
 }
 
 impl Test {
@@ -207,7 +209,7 @@ impl Test {
         Test {
             delay,
             warm,
-            play: Play {
+            scenario: Scenario {
                 line,
                 flows: vec![Flow {
                     ends: lasts,
@@ -219,12 +221,12 @@ impl Test {
     }
 
     /// What came of it.
-    fn point(&self, on: On, heard: &[Heard]) -> Point {
-        let Play { line, flows, lasts } = &self.play;
+    fn point(&self, on: On, received: &[Received]) -> Point {
+        let Scenario { line, flows, lasts } = &self.scenario;
         let (flow, span) = (&flows[0], *lasts - self.warm);
-        let ours = heard
+        let ours = received
             .first()
-            .map_or(0.0, |heard| heard.goodput(self.warm, *lasts));
+            .map_or(0.0, |received| received.goodput(self.warm, *lasts));
         let (wire, window) = (flow.wire(on), flow.window(on));
         let allowed = line.allowed(&wire, window, unused_packets(on), span);
         let by_window = WINDOW as f64 / (2.0 * line.delay.as_secs_f64());

@@ -1,5 +1,5 @@
-//! Where experiments of Jungmaier 2000 play: senders and receivers on either side of one line, which
-//! carries 100 kByte a second and loses nothing. The play is the same on simulated hosts and on real
+//! The stage of the experiments of Jungmaier 2000: senders and receivers on either side of one line, which
+//! carries 100 kByte a second and loses nothing. The scenario is the same on simulated hosts and on real
 //! ones.
 
 mod net;
@@ -29,9 +29,9 @@ const TCP_FRAMING: usize = 4;
 /// falls silent soon when he does.
 pub(crate) const SEND_BUFFER: usize = 2 * WINDOW;
 
-/// Who sends what, when, over which line.
+/// A scenario: who sends what, when, over which line.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Play {
+pub(crate) struct Scenario {
     pub(crate) line: Line,
     pub(crate) flows: Vec<Flow>,
     pub(crate) lasts: Duration,
@@ -61,7 +61,7 @@ pub(crate) enum Transport {
 }
 
 impl Flow {
-    /// A sender that always has more, for the whole play.
+    /// A sender that always has more, for the whole scenario.
     pub(crate) fn greedy(transport: Transport, message: usize, lasts: Duration) -> Flow {
         Flow {
             transport,
@@ -107,13 +107,13 @@ pub(crate) fn unused_packets(on: On) -> f64 {
     }
 }
 
-/// What a receiver has heard, each message with the time since the play began and its size.
+/// The messages that a receiver got, each with the time since the beginning and its size.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct Received {
     pub(crate) arrivals: Vec<(Duration, usize)>,
 }
 
-impl Heard {
+impl Received {
     /// User bytes a second from one time until before another.
     pub(crate) fn goodput(&self, from: Duration, to: Duration) -> f64 {
         let within = self
@@ -136,25 +136,25 @@ impl Heard {
     }
 }
 
-/// Plays, and gives what the receivers of each play have heard, in the order of its flows. `number`
-/// tells this from what else an experiment plays. On real hosts several go on at once, each on a
+/// Runs the scenarios, and returns what the receivers of each got, in the order of its flows. `number`
+/// tells this from what else an experiment runs. On real hosts several go on at once, each on a
 /// network of its own; each that ends is a step done.
-pub(crate) fn play(
+pub(crate) fn run_scenarios(
     on: On,
     context: &Context,
     number: u64,
-    plays: &[Play],
-) -> anyhow::Result<Vec<Vec<Heard>>> {
+    scenarios: &[Scenario],
+) -> anyhow::Result<Vec<Vec<Received>>> {
     match on {
         On::Sim => (number << 16..)
-            .zip(plays)
-            .map(|(number, play)| {
-                let heard = sim::play(context, number, play);
+            .zip(scenarios)
+            .map(|(number, scenario)| {
+                let received = sim::run_scenario(context, number, scenario);
                 context.done();
-                heard
+                received
             })
             .collect(),
-        On::Net => net::play(context, number << 16, plays),
+        On::Net => net::run_scenarios(context, number << 16, scenarios),
     }
 }
 
@@ -191,15 +191,15 @@ mod tests {
     #[test]
     fn what_was_heard_is_counted_once() {
         let millisecond = Duration::from_millis(1);
-        let heard = Heard {
+        let received = Received {
             arrivals: (0..100)
                 .map(|number| (number * 10 * millisecond, 10))
                 .collect(),
         };
         let second = Duration::from_secs(1);
-        assert_eq!(heard.goodput(Duration::ZERO, second), 1000.0);
-        assert_eq!(heard.goodput(second / 2, second), 1000.0);
-        let bins = heard.binned(second / 4, second);
+        assert_eq!(received.goodput(Duration::ZERO, second), 1000.0);
+        assert_eq!(received.goodput(second / 2, second), 1000.0);
+        let bins = received.binned(second / 4, second);
         assert_eq!(bins[0], (0.125, 1000.0));
         assert_eq!(bins.len(), 4);
     }

@@ -1,4 +1,4 @@
-//! The play on real sockets: each sender and each receiver in a network namespace of its own, with
+//! The scenario on real sockets: each sender and each receiver in a network namespace of its own, with
 //! the emulator as the line between them. SCTP is ours, right on IP where that can be; TCP is the kernel's.
 
 use std::cell::Cell;
@@ -17,43 +17,43 @@ use socket2::{Domain, Protocol, Socket, Type};
 use testbed::{Testbed, Topology, ready_made};
 use tokio::time::{sleep_until, timeout_at};
 
-use super::{Flow, Heard, Play, SEND_BUFFER, Transport, WINDOW, link_config, sctp_config};
+use super::{Flow, Received, SEND_BUFFER, Scenario, Transport, WINDOW, link_config, sctp_config};
 use crate::context::Context;
 use crate::net::{joined, runtime, sctp_stack, side_by_side};
 
 const PORT: u16 = 5001;
 
-/// How many plays go on at once. Their lines carry 100 kByte a second: the processor has little to
+/// How many scenarios run at once. Their lines carry 100 kByte a second: the processor has little to
 /// do.
 const AT_ONCE: usize = 6;
 
 /// How long what was sent may take after the last sender has fallen silent.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-pub(super) fn play(
+pub(super) fn run_scenarios(
     context: &Context,
     number: u64,
-    plays: &[Play],
-) -> anyhow::Result<Vec<Vec<Heard>>> {
-    side_by_side(AT_ONCE, plays.len(), |index| {
+    scenarios: &[Scenario],
+) -> anyhow::Result<Vec<Vec<Received>>> {
+    side_by_side(AT_ONCE, scenarios.len(), |index| {
         let seed = context.rng(number + index as u64).next_u64();
-        let heard = one(seed, &plays[index]);
+        let received = one(seed, &scenarios[index]);
         context.done();
-        heard
+        received
     })
 }
 
-fn one(seed: u64, play: &Play) -> anyhow::Result<Vec<Heard>> {
+fn one(seed: u64, scenario: &Scenario) -> anyhow::Result<Vec<Received>> {
     let dumbbell = ready_made("dumbbell").context("the topology is there")?;
-    let senders = u32::try_from(play.flows.len())?;
+    let senders = u32::try_from(scenario.flows.len())?;
     let topology = Topology::parse(dumbbell.text, &[("senders", senders)])?;
     let testbed = Testbed::up(&topology, "lab", seed)?;
     testbed
         .emulator()
-        .set_link("bottleneck", None, link_config(&play.line))?;
+        .set_link("bottleneck", None, link_config(&scenario.line))?;
 
     // Whatever can go wrong before the threads are there goes wrong here.
-    let pairs = (1..=play.flows.len())
+    let pairs = (1..=scenario.flows.len())
         .map(|index| {
             let from = address(&testbed, &format!("sender{index}"))?;
             let to = address(&testbed, &format!("receiver{index}"))?;
@@ -61,16 +61,16 @@ fn one(seed: u64, play: &Play) -> anyhow::Result<Vec<Heard>> {
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
 
-    let ready = Barrier::new(2 * play.flows.len() + 1);
+    let ready = Barrier::new(2 * scenario.flows.len() + 1);
     let outcome = thread::scope(|scope| {
         let mut receivers = Vec::new();
         let mut senders = Vec::new();
-        for ((index, from, to), flow) in pairs.into_iter().zip(&play.flows) {
+        for ((index, from, to), flow) in pairs.into_iter().zip(&scenario.flows) {
             let testbed = &testbed;
             let entry = Entry::new(&ready);
             receivers.push(scope.spawn(move || {
                 let place = Place::of(testbed, &format!("receiver{index}"), to, entry)?;
-                place.receive(flow.transport, play.lasts)
+                place.receive(flow.transport, scenario.lasts)
             }));
             let entry = Entry::new(&ready);
             senders.push(scope.spawn(move || {
@@ -128,7 +128,7 @@ impl Drop for Entry<'_> {
 /// A thread on a host of the network.
 struct Place<'a> {
     address: IpAddr,
-    /// All threads wait here until the last is ready: then the play begins.
+    /// All threads wait here until the last is ready: then the scenario begins.
     entry: Entry<'a>,
 }
 
@@ -144,7 +144,7 @@ impl Place<'_> {
     }
 
     /// Receives for so long.
-    fn receive(&self, transport: Transport, lasts: Duration) -> anyhow::Result<Heard> {
+    fn receive(&self, transport: Transport, lasts: Duration) -> anyhow::Result<Received> {
         match transport {
             Transport::Tcp => {
                 let listener = self.prepared(|| {
@@ -160,9 +160,9 @@ impl Place<'_> {
                 let runtime = runtime()?;
                 let endpoint = self.prepared(|| self.sctp_endpoint(&runtime, bundled))?;
                 let start = Instant::now();
-                let heard = runtime.block_on(receive_sctp(&endpoint.1, start, lasts));
+                let received = runtime.block_on(receive_sctp(&endpoint.1, start, lasts));
                 runtime.shutdown_background();
-                Ok(heard)
+                Ok(received)
             }
         }
     }
@@ -222,19 +222,19 @@ impl Place<'_> {
     }
 }
 
-async fn receive_sctp(endpoint: &Endpoint, start: Instant, lasts: Duration) -> Heard {
-    let mut heard = Heard::default();
+async fn receive_sctp(endpoint: &Endpoint, start: Instant, lasts: Duration) -> Received {
+    let mut received = Received::default();
     let end = (start + lasts).into();
     let Ok(Some(association)) = timeout_at(end, endpoint.accept()).await else {
-        return heard;
+        return received;
     };
     while let Ok(Some(message)) = timeout_at(end, association.receive()).await {
-        heard
+        received
             .arrivals
             .push((start.elapsed(), message.payload.len()));
     }
-    association.abort(b"the play is over");
-    heard
+    association.abort(b"the scenario is over");
+    received
 }
 
 async fn send_sctp(
@@ -270,12 +270,12 @@ async fn send_sctp(
     Ok(())
 }
 
-fn receive_tcp(listener: &Socket, start: Instant, lasts: Duration) -> anyhow::Result<Heard> {
-    let mut heard = Heard::default();
+fn receive_tcp(listener: &Socket, start: Instant, lasts: Duration) -> anyhow::Result<Received> {
+    let mut received = Received::default();
     listener.set_read_timeout(Some(lasts))?;
     let (socket, _) = match listener.accept() {
         Ok(accepted) => accepted,
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(heard),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(received),
         Err(error) => return Err(error.into()),
     };
     let mut stream = TcpStream::from(socket);
@@ -283,17 +283,17 @@ fn receive_tcp(listener: &Socket, start: Instant, lasts: Duration) -> anyhow::Re
     loop {
         let left = lasts.saturating_sub(start.elapsed());
         if left.is_zero() {
-            return Ok(heard);
+            return Ok(received);
         }
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut buffer) {
-            Ok(0) => return Ok(heard),
+            Ok(0) => return Ok(received),
             Ok(bytes) => {
-                heard.arrivals.push((start.elapsed(), bytes));
+                received.arrivals.push((start.elapsed(), bytes));
                 // Linux forgets the bound when it finds out how much memory packets of this kind take.
                 tcp_info::clamp_window(stream.as_fd(), WINDOW as u32)?;
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(heard),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(received),
             Err(error) => return Err(error.into()),
         }
     }

@@ -1,4 +1,4 @@
-//! The play on simulated hosts.
+//! The scenario on simulated hosts.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -7,7 +7,9 @@ use link::Link;
 use sim::{HostId, Simulation};
 use sim_transport::{FlowId, Load, TcpConfig, TransportHost};
 
-use super::{Flow, Heard, MTU, Play, SEND_BUFFER, Transport, WINDOW, link_config, sctp_config};
+use super::{
+    Flow, MTU, Received, SEND_BUFFER, Scenario, Transport, WINDOW, link_config, sctp_config,
+};
 use crate::context::Context;
 
 const PORT: u16 = 5001;
@@ -20,18 +22,22 @@ fn tcp_config() -> TcpConfig {
     }
 }
 
-pub(super) fn play(context: &Context, number: u64, play: &Play) -> anyhow::Result<Vec<Heard>> {
+pub(super) fn run_scenario(
+    context: &Context,
+    number: u64,
+    scenario: &Scenario,
+) -> anyhow::Result<Vec<Received>> {
     let start = Instant::now();
     let mut simulation = Simulation::new(start);
     // Streams of random numbers: two for the links, two for each flow.
     let stream = |offset: u64| context.rng((number << 16) + offset);
-    let config = || link_config(&play.line);
+    let config = || link_config(&scenario.line);
     let network = simulation.network_mut();
     let there = network.add_link(Link::new(config(), stream(0)));
     let back = network.add_link(Link::new(config(), stream(1)));
 
     let mut hosts = Vec::new();
-    for (index, flow) in (0_u16..).zip(&play.flows) {
+    for (index, flow) in (0_u16..).zip(&scenario.flows) {
         let [sender_address, receiver_address] = [1, 2]
             .map(|side| IpAddr::from(Ipv4Addr::new(10, side, (index >> 8) as u8, index as u8)));
         let network = simulation.network_mut();
@@ -51,15 +57,15 @@ pub(super) fn play(context: &Context, number: u64, play: &Play) -> anyhow::Resul
         plan(&mut simulation, start, *flow, sender, receiver_address);
         hosts.push(receiver);
     }
-    simulation.run(start + play.lasts, |_| false)?;
-    let heard = hosts.into_iter().map(|receiver| {
+    simulation.run(start + scenario.lasts, |_| false)?;
+    let received = hosts.into_iter().map(|receiver| {
         let deliveries = simulation.host(receiver).deliveries().iter();
         let arrivals = deliveries.map(|delivery| (delivery.at - start, delivery.bytes));
-        Heard {
+        Received {
             arrivals: arrivals.collect(),
         }
     });
-    Ok(heard.collect())
+    Ok(received.collect())
 }
 
 /// Plans that a flow begins and ends.

@@ -11,7 +11,7 @@ use sip::{Message, Method, Name, Target, Transport, Uri};
 
 use super::Place;
 use super::user::{Behaviour, User};
-use crate::calls::{Call, CallOutcome, HOLD, Play, SIP_PORT};
+use crate::calls::{Call, CallOutcome, HOLD, SIP_PORT, Scenario};
 
 pub(super) struct Callers {
     user: User,
@@ -47,7 +47,7 @@ impl Callers {
         start: Instant,
         near: &Place,
         far: &Place,
-        play: &Play,
+        scenario: &Scenario,
         rng: ChaCha12Rng,
     ) -> Callers {
         Callers {
@@ -55,12 +55,16 @@ impl Callers {
             proxy: near.proxy,
             routes: [
                 format!("<sip:{};lr>", near.proxy),
-                format!("<sip:{};transport={};lr>", far.trunk_listener(), play.trunk),
+                format!(
+                    "<sip:{};transport={};lr>",
+                    far.trunk_listener(),
+                    scenario.trunk
+                ),
             ],
             callee: format!("sip:callee@{}", far.user),
-            interval: Duration::from_secs_f64(1.0 / play.rate),
+            interval: Duration::from_secs_f64(1.0 / scenario.rate),
             next_call: Some(start),
-            until: start + play.lasts,
+            until: start + scenario.lasts,
             calls: Vec::new(),
             state: BTreeMap::new(),
             by_transaction: BTreeMap::new(),

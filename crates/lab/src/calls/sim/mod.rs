@@ -1,4 +1,4 @@
-//! The play on a virtual clock: the cores of the proxies, users of our own, and smoltcp's TCP.
+//! The scenario on a virtual clock: the cores of the proxies, users of our own, and smoltcp's TCP.
 
 mod callees;
 mod callers;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use link::{Link, LinkConfig};
 use sim::{HostId, LinkId, Simulation};
 
-use super::{Play, Played, SIP_PORT, TRUNK_DELAY, USER_DELAY};
+use super::{CallResults, SIP_PORT, Scenario, TRUNK_DELAY, USER_DELAY};
 use crate::context::Context;
 use crate::net::Lateness;
 use callees::Callees;
@@ -22,8 +22,12 @@ use callers::Callers;
 use host::{Host, Role};
 use proxy::ProxyHost;
 
-/// Plays it. All randomness follows from the context and `number`.
-pub(super) fn play(context: &Context, number: u64, play: &Play) -> anyhow::Result<Played> {
+/// Runs it. All randomness follows from the context and `number`.
+pub(super) fn run_scenario(
+    context: &Context,
+    number: u64,
+    scenario: &Scenario,
+) -> anyhow::Result<CallResults> {
     let start = Instant::now();
     let mut simulation = Simulation::new(start);
     let mut streams = number << 16..;
@@ -31,7 +35,7 @@ pub(super) fn play(context: &Context, number: u64, play: &Play) -> anyhow::Resul
 
     let near = Place::of(1);
     let far = Place::of(2);
-    let callers = Callers::new(start, &near, &far, play, rng());
+    let callers = Callers::new(start, &near, &far, scenario, rng());
     let callees = Callees::new(far.user, rng());
     let callers = add(
         &mut simulation,
@@ -45,7 +49,7 @@ pub(super) fn play(context: &Context, number: u64, play: &Play) -> anyhow::Resul
     );
     let mut proxies = Vec::new();
     for (own, other) in [(&near, &far), (&far, &near)] {
-        let proxy = ProxyHost::new(start, own, other, play.trunk, rng(), rng());
+        let proxy = ProxyHost::new(start, own, other, scenario.trunk, rng(), rng());
         let addresses = [own.proxy.ip(), own.trunk[0], own.trunk[1]];
         proxies.push(add(
             &mut simulation,
@@ -64,7 +68,7 @@ pub(super) fn play(context: &Context, number: u64, play: &Play) -> anyhow::Resul
         }
     }
     let config = LinkConfig {
-        loss: play.loss.into(),
+        loss: scenario.loss.into(),
         ..perfect(TRUNK_DELAY)
     };
     let mut first = Vec::new();
@@ -77,18 +81,18 @@ pub(super) fn play(context: &Context, number: u64, play: &Play) -> anyhow::Resul
             }
         }
     }
-    if let Some((from, until)) = play.cut {
+    if let Some((from, until)) = scenario.cut {
         plan(&mut simulation, start + from, &first, false);
         plan(&mut simulation, start + until, &first, true);
     }
     // Longer than the last call and every transaction that it may leave (RFC 3261 section 17:
     // 64 times T1, twice), and than the least time after which a proxy gives up an INVITE (16.6).
-    let end = start + play.lasts + Duration::from_secs(400);
+    let end = start + scenario.lasts + Duration::from_secs(400);
     simulation.run(end, |_| false)?;
     let left = proxies.iter().filter_map(|id| simulation.host(*id).proxy());
     let left = left.map(ProxyHost::under_way).sum();
     let calls = simulation.host(callers).callers().map(Callers::calls);
-    Ok(Played {
+    Ok(CallResults {
         calls: calls.unwrap_or_default(),
         start,
         left,

@@ -8,7 +8,7 @@ use sctp::{Event, PathChange};
 use sim::{LinkId, Sent, Simulation};
 use sim_transport::{FlowId, Load, Packet, TcpConfig, TransportHost};
 
-use super::pace::{INTERVAL, Pace};
+use super::timing::{INTERVAL, Timing};
 use crate::context::Context;
 use crate::pair::{Pair, Way, address};
 
@@ -20,9 +20,9 @@ pub(super) const PACKETS: usize = 500;
 /// The user is silent at last, so that all that was said can arrive.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
-/// All that happened; times are since the beginning.
-pub(super) struct Story {
-    pub(super) pace: Pace,
+/// What was observed; times are since the beginning.
+pub(super) struct Observation {
+    pub(super) timing: Timing,
     pub(super) cut: Duration,
     pub(super) mended: Duration,
     /// Messages that were sent.
@@ -67,7 +67,7 @@ pub(super) fn chunks_of_packet(
         .collect()
 }
 
-impl Story {
+impl Observation {
     /// Each time that an error was counted on the primary path, from the cut until it was mended.
     pub(super) fn expiries(&self) -> impl Iterator<Item = Duration> {
         let outage = self.cut..self.mended;
@@ -127,12 +127,16 @@ impl Story {
     }
 }
 
-pub(super) fn play(context: &Context, number: u64, pace: &Pace) -> anyhow::Result<Story> {
+pub(super) fn observe(
+    context: &Context,
+    number: u64,
+    timing: &Timing,
+) -> anyhow::Result<Observation> {
     let ways = [Way {
         delay: DELAY,
         ..Way::default()
     }; 2];
-    let mut pair = Pair::new(context, number, &ways, &pace.config, TcpConfig::default());
+    let mut pair = Pair::new(context, number, &ways, &timing.config, TcpConfig::default());
     pair.simulation.record();
     let flow = pair.open_sctp(Load::Paced {
         message: MESSAGE,
@@ -161,11 +165,11 @@ pub(super) fn play(context: &Context, number: u64, pace: &Pace) -> anyhow::Resul
     );
     let cut = pair.simulation.now();
     set_up(&mut pair.simulation, pair.links[0], false);
-    let mended = cut + pace.outage;
+    let mended = cut + timing.outage;
     pair.simulation
         .run(mended, |simulation| errors.look(simulation))?;
     set_up(&mut pair.simulation, pair.links[0], true);
-    let end = mended + pace.after;
+    let end = mended + timing.after;
     pair.simulation
         .run(end, |simulation| errors.look(simulation))?;
     let now = pair.simulation.now();
@@ -186,8 +190,8 @@ pub(super) fn play(context: &Context, number: u64, pace: &Pace) -> anyhow::Resul
             }
             _ => None,
         });
-    Ok(Story {
-        pace: pace.clone(),
+    Ok(Observation {
+        timing: timing.clone(),
         cut: since(cut),
         mended: since(mended),
         sent,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Rules;
-use super::cut::{DELAY, Story};
+use super::cut::{DELAY, Observation};
 use super::loss::{Halts, Odd};
-use super::pace::INTERVAL;
+use super::timing::INTERVAL;
 use crate::checks::Checks;
 use crate::laws::expiries;
 use crate::published::stated;
@@ -19,10 +19,10 @@ const EARLY: Duration = INTERVAL.saturating_mul(2);
 /// It starts with the last acknowledgement that was on its way when the path was cut, or with the
 /// next message.
 const LATE: Duration = INTERVAL;
-pub(super) fn judge_story(checks: &mut Checks, rules: &Rules, story: &Story) {
-    let (config, granularity) = (&story.pace.config, story.pace.granularity);
+pub(super) fn judge_observation(checks: &mut Checks, rules: &Rules, observation: &Observation) {
+    let (config, granularity) = (&observation.timing.config, observation.timing.granularity);
     let name = rules.name;
-    let after_cut = |at: Duration| at.as_secs_f64() - story.cut.as_secs_f64();
+    let after_cut = |at: Duration| at.as_secs_f64() - observation.cut.as_secs_f64();
     // The round-trip time is far below RTO.Min.
     let by_law: Vec<Duration> = expiries(config.rto_min, config.rto_max)
         .take(ERRORS_UNTIL_INACTIVE)
@@ -36,27 +36,27 @@ pub(super) fn judge_story(checks: &mut Checks, rules: &Rules, story: &Story) {
 
     checks.law_holds(
         format!("{name}: every message arrives once and in order"),
-        story.is_whole(),
+        observation.is_whole(),
         format!(
             "{} of {} arrive, or not so",
-            story.arrivals.len(),
-            story.sent
+            observation.arrivals.len(),
+            observation.sent
         ),
     );
-    let astray = story
+    let astray = observation
         .sent_again()
-        .filter(|chunk| (story.cut..story.mended).contains(&chunk.at))
+        .filter(|chunk| (observation.cut..observation.mended).contains(&chunk.at))
         .filter(|chunk| chunk.before == Some(chunk.path))
         .count();
     checks.law_holds(
         format!("{name}: retransmissions go to the other path"),
-        astray == 0 && story.sent_again().count() > 0,
+        astray == 0 && observation.sent_again().count() > 0,
         format!("{astray} chunks go where they were lost"),
     );
     // With quick failover errors after the first are HEARTBEATs without an answer: each goes out when the one
     // before has gone unanswered for an RTO, which doubles, and HB.interval and its jitter have no part in it
     // (RFC 7829 section 3.2, rules 5 and 6). So their times are those of T3-rtx.
-    let times: Vec<Duration> = story.expiries().collect();
+    let times: Vec<Duration> = observation.expiries().collect();
     for index in 0..ERRORS_UNTIL_INACTIVE {
         let measured = times.get(index).map_or(f64::NAN, |at| after_cut(*at));
         checks.law(
@@ -66,7 +66,7 @@ pub(super) fn judge_story(checks: &mut Checks, rules: &Rules, story: &Story) {
             "s",
         );
     }
-    let inactive = story.inactive().map_or(f64::NAN, after_cut);
+    let inactive = observation.inactive().map_or(f64::NAN, after_cut);
     let last = ERRORS_UNTIL_INACTIVE - 1;
     checks.law(
         format!("{name}: inactive at error {ERRORS_UNTIL_INACTIVE}"),
@@ -80,7 +80,7 @@ pub(super) fn judge_story(checks: &mut Checks, rules: &Rules, story: &Story) {
     let (low, high) = allowed(if rules.quick { 0 } else { last }).into_inner();
     checks.law(
         format!("{name}: new data goes to the other path after the cut"),
-        story.moved().map_or(f64::NAN, after_cut),
+        observation.moved().map_or(f64::NAN, after_cut),
         low..=high + (4 * DELAY).as_secs_f64(),
         "s",
     );
@@ -94,16 +94,16 @@ pub(super) fn judge_story(checks: &mut Checks, rules: &Rules, story: &Story) {
     let slack = granularity + EARLY + LATE + 2 * DELAY + (INTERVAL + granularity) * index as u32;
     checks.law(
         format!("{name}: longest silence"),
-        story.longest_silence().as_secs_f64(),
+        observation.longest_silence().as_secs_f64(),
         law.saturating_sub(slack).as_secs_f64()..=(law + slack).as_secs_f64(),
         "s",
     );
 
     // The HEARTBEAT may be due at once. RTO has doubled up to RTO.Max.
     let latest = config.hb_interval + config.rto_max * 3 / 2 + 2 * DELAY + INTERVAL + granularity;
-    let returned = story
-        .returned()
-        .map_or(f64::NAN, |at| at.as_secs_f64() - story.mended.as_secs_f64());
+    let returned = observation.returned().map_or(f64::NAN, |at| {
+        at.as_secs_f64() - observation.mended.as_secs_f64()
+    });
     checks.law(
         format!("{name}: back on the primary path after the repair"),
         returned,
@@ -143,10 +143,10 @@ pub(super) fn judge_halts(checks: &mut Checks, halts: &Halts) {
 
 pub(super) fn compare_with_documents(
     checks: &mut Checks,
-    stories: &[Story],
+    observations: &[Observation],
     halts: Option<&Halts>,
 ) {
-    let Some(plain) = stories.first() else {
+    let Some(plain) = observations.first() else {
         return;
     };
     checks.found(
@@ -157,7 +157,7 @@ pub(super) fn compare_with_documents(
     let expected = stated("failover", "consecutive retransmissions until inactive");
     // A counter that is looked at now and then may be seen a little after the event.
     let errors = plain.inactive().map_or(0, |inactive| {
-        let seen = inactive + plain.pace.granularity;
+        let seen = inactive + plain.timing.granularity;
         plain.expiries().filter(|at| *at <= seen).count()
     });
     checks.found(

@@ -78,7 +78,7 @@ pub(super) fn median(values: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-pub(super) fn play(context: &Context, trials: u64) -> anyhow::Result<Halts> {
+pub(super) fn observe(context: &Context, trials: u64) -> anyhow::Result<Halts> {
     let mut halts = Halts {
         single: Vec::new(),
         multi: Vec::new(),

@@ -5,7 +5,7 @@ mod cut;
 mod judge;
 mod loss;
 mod net;
-mod pace;
+mod timing;
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::experiment::{About, Experiment, On};
 use crate::net::{Watch, side_by_side};
 use crate::outcome::Outcome;
 use crate::published::stated;
-use cut::Story;
+use cut::Observation;
 use loss::Halts;
-use pace::Pace;
+use timing::Timing;
 
 /// The experiment.
 pub(super) struct Failover;
@@ -104,24 +104,24 @@ impl Experiment for Failover {
         };
         context.steps(RULES.len() as u64 + 2 * trials);
         context.begin("the primary path is cut and restored");
-        let stories = cut_and_mend(on, context)?;
+        let observations = cut_and_mend(on, context)?;
         let mut checks = Checks::new();
-        for (rules, story) in RULES.iter().zip(&stories) {
-            judge::judge_story(&mut checks, rules, story);
+        for (rules, observation) in RULES.iter().zip(&observations) {
+            judge::judge_observation(&mut checks, rules, observation);
         }
         context.begin("15 % loss");
         let halts = match on {
-            On::Sim => Some(loss::play(context, trials)?),
+            On::Sim => Some(loss::observe(context, trials)?),
             On::Net => None,
         };
         if let Some(halts) = &halts {
             judge::judge_halts(&mut checks, halts);
         }
-        judge::compare_with_documents(&mut checks, &stories, halts.as_ref());
+        judge::compare_with_documents(&mut checks, &observations, halts.as_ref());
 
         let mut outcome = Outcome::judged(checks)
             .ours(json!({
-                "cut": RULES.iter().zip(&stories).map(told).collect::<Vec<_>>(),
+                "cut": RULES.iter().zip(&observations).map(told).collect::<Vec<_>>(),
                 "loss": halts.as_ref().map(|halts| json!({
                     "trials": halts.single.len(),
                     "single_homed_median_halt_s": halts.median_single(),
@@ -136,12 +136,12 @@ impl Experiment for Failover {
                 "multi_homed_halt_s": stated("failover", "multi-homed stall"),
                 "lksctp_2002": "no failover: it kept to the primary path",
             }))
-            .table(stories_table(&stories))
-            .table(expiries_table(&stories));
-        for (rules, story) in RULES.iter().zip(&stories) {
-            outcome = outcome.plot(chunks_plot(rules, story));
+            .table(observations_table(&observations))
+            .table(expiries_table(&observations));
+        for (rules, observation) in RULES.iter().zip(&observations) {
+            outcome = outcome.plot(chunks_plot(rules, observation));
         }
-        outcome = outcome.plot(errors_plot(&stories));
+        outcome = outcome.plot(errors_plot(&observations));
         if let Some(halts) = &halts {
             outcome = outcome.table(halts_table(halts)).plot(halts_plot(halts));
         }
@@ -149,45 +149,48 @@ impl Experiment for Failover {
     }
 }
 
-/// The stories of both rules: one after the other on the virtual clock, at one time on real ones.
-fn cut_and_mend(on: On, context: &Context) -> anyhow::Result<Vec<Story>> {
-    let paces = RULES
+/// The observations of both rules: one after the other on the virtual clock, at one time on real ones.
+fn cut_and_mend(on: On, context: &Context) -> anyhow::Result<Vec<Observation>> {
+    let timings = RULES
         .each_ref()
-        .map(|rules| Pace::of(rules, on, context.quick()));
-    let stories = match on {
+        .map(|rules| Timing::of(rules, on, context.quick()));
+    let observations = match on {
         On::Sim => (0..)
-            .zip(&paces)
-            .map(|(number, pace)| cut::play(context, number, pace))
+            .zip(&timings)
+            .map(|(number, timing)| cut::observe(context, number, timing))
             .collect(),
         On::Net => {
             let watch = Watch::begin()?;
-            let stories = side_by_side(RULES.len(), paces.len(), |index| {
-                net::play(context, index as u64, &paces[index])
+            let observations = side_by_side(RULES.len(), timings.len(), |index| {
+                net::observe(context, index as u64, &timings[index])
             });
             let late = watch.end().longest;
-            stories.map(|mut stories| {
-                let paces = stories.iter_mut().map(|story| &mut story.pace);
-                paces.for_each(|pace| pace.on_machine(late));
-                stories
+            observations.map(|mut observations| {
+                let timings = observations
+                    .iter_mut()
+                    .map(|observation| &mut observation.timing);
+                timings.for_each(|timing| timing.on_machine(late));
+                observations
             })
         }
     };
     RULES.iter().for_each(|_| context.done());
-    stories
+    observations
 }
 
-fn told((rules, story): (&Rules, &Story)) -> serde_json::Value {
-    let after_cut = |at: Option<Duration>| at.map(|at| at.as_secs_f64() - story.cut.as_secs_f64());
+fn told((rules, observation): (&Rules, &Observation)) -> serde_json::Value {
+    let after_cut =
+        |at: Option<Duration>| at.map(|at| at.as_secs_f64() - observation.cut.as_secs_f64());
     json!({
         "rules": rules.name,
-        "expiries_s": story.expiries().map(|at| after_cut(Some(at))).collect::<Vec<_>>(),
-        "inactive_s": after_cut(story.inactive()),
-        "longest_silence_s": story.longest_silence().as_secs_f64(),
-        "new_data_on_other_path_s": after_cut(story.moved()),
-        "sent_again": story.sent_again().count(),
-        "sent_again_to_other_path": story.sent_again().filter(|chunk| chunk.path == 1).count(),
+        "expiries_s": observation.expiries().map(|at| after_cut(Some(at))).collect::<Vec<_>>(),
+        "inactive_s": after_cut(observation.inactive()),
+        "longest_silence_s": observation.longest_silence().as_secs_f64(),
+        "new_data_on_other_path_s": after_cut(observation.moved()),
+        "sent_again": observation.sent_again().count(),
+        "sent_again_to_other_path": observation.sent_again().filter(|chunk| chunk.path == 1).count(),
         "back_after_mending_s":
-            story.returned().map(|at| at.as_secs_f64() - story.mended.as_secs_f64()),
+            observation.returned().map(|at| at.as_secs_f64() - observation.mended.as_secs_f64()),
     })
 }
 
@@ -195,7 +198,7 @@ fn seconds(of: Option<Duration>, since: Duration) -> Cell {
     Cell::number(of.map(|at| at.as_secs_f64() - since.as_secs_f64()), 2)
 }
 
-fn stories_table(stories: &[Story]) -> Table {
+fn observations_table(observations: &[Observation]) -> Table {
     let mut table = Table::new("The primary path is cut, and restored")
         .column(Column::text("Rules").key())
         .column(
@@ -208,35 +211,38 @@ fn stories_table(stories: &[Story]) -> Table {
         .column(Column::number("DATA chunks sent again"))
         .column(Column::number("of these to the other path"))
         .column(Column::number("Back after mending").unit("s"));
-    for (rules, story) in RULES.iter().zip(stories) {
-        let again = story.sent_again().count() as u64;
-        let elsewhere = story.sent_again().filter(|chunk| chunk.path == 1).count() as u64;
+    for (rules, observation) in RULES.iter().zip(observations) {
+        let again = observation.sent_again().count() as u64;
+        let elsewhere = observation
+            .sent_again()
+            .filter(|chunk| chunk.path == 1)
+            .count() as u64;
         table.push(Row::new([
             Cell::from(rules.name),
-            seconds(story.moved(), story.cut),
-            seconds(story.inactive(), story.cut),
-            Cell::number(story.longest_silence().as_secs_f64(), 2),
+            seconds(observation.moved(), observation.cut),
+            seconds(observation.inactive(), observation.cut),
+            Cell::number(observation.longest_silence().as_secs_f64(), 2),
             Cell::from(again),
             Cell::from(elsewhere),
-            seconds(story.returned(), story.mended),
+            seconds(observation.returned(), observation.mended),
         ]));
     }
     table
 }
 
-fn expiries_table(stories: &[Story]) -> Table {
+fn expiries_table(observations: &[Observation]) -> Table {
     let mut table = Table::new("Errors of the primary path").column(Column::number("Error").key());
     for rules in &RULES {
         table = table.column(Column::number("after the cut").unit("s").group(rules.name));
     }
-    let expiries: Vec<Vec<Duration>> = stories
+    let expiries: Vec<Vec<Duration>> = observations
         .iter()
-        .map(|story| story.expiries().collect())
+        .map(|observation| observation.expiries().collect())
         .collect();
     for number in 0..judge::ERRORS_UNTIL_INACTIVE {
         let mut cells = vec![Cell::from(number as u64 + 1)];
-        for (story, expiries) in stories.iter().zip(&expiries) {
-            cells.push(seconds(expiries.get(number).copied(), story.cut));
+        for (observation, expiries) in observations.iter().zip(&expiries) {
+            cells.push(seconds(expiries.get(number).copied(), observation.cut));
         }
         table.push(Row::new(cells));
     }
@@ -268,14 +274,19 @@ fn halts_table(halts: &Halts) -> Table {
 }
 
 /// When each message came, around the cut.
-fn chunks_plot(rules: &Rules, story: &Story) -> Plot {
-    let from = story.cut.saturating_sub(Duration::from_secs(5));
-    let to = story.mended;
-    let shown: Vec<(f64, f64)> = story
+fn chunks_plot(rules: &Rules, observation: &Observation) -> Plot {
+    let from = observation.cut.saturating_sub(Duration::from_secs(5));
+    let to = observation.mended;
+    let shown: Vec<(f64, f64)> = observation
         .arrivals
         .iter()
         .filter(|(at, _)| (from..to).contains(at))
-        .map(|(at, number)| (at.as_secs_f64() - story.cut.as_secs_f64(), *number as f64))
+        .map(|(at, number)| {
+            (
+                at.as_secs_f64() - observation.cut.as_secs_f64(),
+                *number as f64,
+            )
+        })
         .collect();
     // Hundreds of points look like these.
     let step = shown.len().div_ceil(250).max(1);
@@ -294,18 +305,21 @@ fn chunks_plot(rules: &Rules, story: &Story) -> Plot {
     .series(Series::new("arrived", Colour::Orange).points(sparse.map(|(_, point)| *point)))
 }
 
-fn errors_plot(stories: &[Story]) -> Plot {
+fn errors_plot(observations: &[Observation]) -> Plot {
     let mut plot = Plot::new(
         "Error counter of the primary path",
         Axis::new("Time since the cut", "s"),
         Axis::new("Consecutive errors", ""),
     );
-    for ((rules, story), colour) in RULES.iter().zip(stories).zip(Colour::ALL) {
-        let points = story.errors.iter().filter(|(at, _)| *at <= story.mended);
+    for ((rules, observation), colour) in RULES.iter().zip(observations).zip(Colour::ALL) {
+        let points = observation
+            .errors
+            .iter()
+            .filter(|(at, _)| *at <= observation.mended);
         plot = plot.series(
             Series::new(rules.name, colour).points(points.map(|(at, errors)| {
                 (
-                    at.as_secs_f64() - story.cut.as_secs_f64(),
+                    at.as_secs_f64() - observation.cut.as_secs_f64(),
                     f64::from(*errors),
                 )
             })),

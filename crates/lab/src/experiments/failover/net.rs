@@ -17,8 +17,8 @@ use sctp_net::{Association, ConnectTo, Endpoint, Notification, SendInfo, Stack, 
 use testbed::{Testbed, Topology, ready_made};
 use tokio::time::{MissedTickBehavior, interval_at, timeout_at};
 
-use super::cut::{DELAY, MESSAGE, PACKETS, SILENCE, SentChunk, Story, chunks_of_packet};
-use super::pace::{INTERVAL, LOOK, Pace};
+use super::cut::{DELAY, MESSAGE, Observation, PACKETS, SILENCE, SentChunk, chunks_of_packet};
+use super::timing::{INTERVAL, LOOK, Timing};
 use crate::context::Context;
 use crate::net::{joined, runtime, sctp_stack};
 
@@ -31,7 +31,11 @@ const OTHER: &str = "lower-client";
 /// How long a handshake may take, and the receiver waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn play(context: &Context, number: u64, pace: &Pace) -> anyhow::Result<Story> {
+pub(super) fn observe(
+    context: &Context,
+    number: u64,
+    timing: &Timing,
+) -> anyhow::Result<Observation> {
     let topology = ready_made("multihomed").context("the topology is there")?;
     let topology = Topology::parse(topology.text, &[])?;
     let seed = context.rng(number).next_u64();
@@ -47,47 +51,47 @@ pub(super) fn play(context: &Context, number: u64, pace: &Pace) -> anyhow::Resul
     let capture = directory.path().join("client.pcapng");
     let start = Instant::now();
     let began = SystemTime::now();
-    let (sent, heard) = thread::scope(|scope| {
+    let (sent, received) = thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             testbed.enter("server")?;
             let runtime = runtime()?;
-            let heard = runtime.block_on(receive(&testbed, pace, start));
+            let received = runtime.block_on(receive(&testbed, timing, start));
             runtime.shutdown_background();
-            heard
+            received
         });
         let sender = scope.spawn(|| {
             testbed.enter("client")?;
             let runtime = runtime()?;
-            let sent = runtime.block_on(send(&testbed, pace, start, &capture));
+            let sent = runtime.block_on(send(&testbed, timing, start, &capture));
             runtime.shutdown_background();
             sent
         });
         (joined(sender.join()), joined(receiver.join()))
     });
-    let (mut story, arrivals) = (sent?, heard?);
-    story.arrivals = arrivals;
-    story.chunks = chunks(&capture, began, &testbed.addresses("server"))?;
+    let (mut observation, arrivals) = (sent?, received?);
+    observation.arrivals = arrivals;
+    observation.chunks = chunks(&capture, began, &testbed.addresses("server"))?;
     testbed.down();
-    Ok(story)
+    Ok(observation)
 }
 
 fn endpoint(
     addresses: Vec<IpAddr>,
-    pace: &Pace,
+    timing: &Timing,
     tap: Option<Tap>,
 ) -> anyhow::Result<(Stack, Endpoint)> {
     let stack = sctp_stack(addresses, tap)?;
-    let endpoint = stack.endpoint(PORT, pace.config.clone())?;
+    let endpoint = stack.endpoint(PORT, timing.config.clone())?;
     Ok((stack, endpoint))
 }
 
 /// What comes until the sender is done, with the number in each message.
 async fn receive(
     testbed: &Testbed,
-    pace: &Pace,
+    timing: &Timing,
     start: Instant,
 ) -> anyhow::Result<Vec<(Duration, u64)>> {
-    let (_stack, endpoint) = endpoint(testbed.addresses("server"), pace, None)?;
+    let (_stack, endpoint) = endpoint(testbed.addresses("server"), timing, None)?;
     let accepted = tokio::time::timeout(PATIENCE, endpoint.accept()).await;
     let association = accepted.ok().flatten().context("nobody came")?;
     let mut arrivals = Vec::new();
@@ -105,18 +109,18 @@ async fn receive(
 /// Speaks, has the path cut and mended, and watches.
 async fn send(
     testbed: &Testbed,
-    pace: &Pace,
+    timing: &Timing,
     start: Instant,
     capture: &Path,
-) -> anyhow::Result<Story> {
+) -> anyhow::Result<Observation> {
     let tap = Tap::create(capture, "client")?;
-    let (_stack, endpoint) = endpoint(testbed.addresses("client"), pace, Some(tap.clone()))?;
+    let (_stack, endpoint) = endpoint(testbed.addresses("client"), timing, Some(tap.clone()))?;
     let server = testbed.addresses("server");
     let primary = *server.first().context("the server has addresses")?;
     let association = connected(&endpoint, primary).await?;
     let notifications = association.notifications();
-    let mut story = Story {
-        pace: pace.clone(),
+    let mut observation = Observation {
+        timing: timing.clone(),
         cut: Duration::MAX,
         mended: Duration::MAX,
         sent: 0,
@@ -133,40 +137,42 @@ async fn send(
         tokio::select! {
             _ = speak.tick() => {
                 let mut payload = vec![0; MESSAGE];
-                payload[..8].copy_from_slice(&story.sent.to_be_bytes());
+                payload[..8].copy_from_slice(&observation.sent.to_be_bytes());
                 association.send(SendInfo::default(), Bytes::from(payload)).await?;
-                story.sent += 1;
+                observation.sent += 1;
             }
             _ = look.tick() => {
                 let status = association.status().await.context("the association ended")?;
                 let mut paths = status.paths.iter();
                 let path = paths.find(|path| path.address.remote == primary);
-                story.note_errors(start.elapsed(), path.map_or(0, |path| path.error_count));
+                observation.note_errors(start.elapsed(), path.map_or(0, |path| path.error_count));
             }
             Some(notification) = notifications.next() => {
                 if let Notification::PathChanged { path, change, .. } = notification
                     && path.remote == primary
-                    && start.elapsed() > story.cut
+                    && start.elapsed() > observation.cut
                 {
-                    story.changes.push((start.elapsed(), change));
+                    observation.changes.push((start.elapsed(), change));
                 }
             }
         }
         let now = start.elapsed();
-        if story.cut == Duration::MAX && story.sent == PACKETS as u64 {
+        if observation.cut == Duration::MAX && observation.sent == PACKETS as u64 {
             testbed.emulator().cut(PRIMARY)?;
-            story.cut = start.elapsed();
-        } else if story.mended == Duration::MAX && now.saturating_sub(pace.outage) > story.cut {
+            observation.cut = start.elapsed();
+        } else if observation.mended == Duration::MAX
+            && now.saturating_sub(timing.outage) > observation.cut
+        {
             testbed.emulator().heal(PRIMARY)?;
-            story.mended = start.elapsed();
-        } else if now.saturating_sub(pace.after) > story.mended {
+            observation.mended = start.elapsed();
+        } else if now.saturating_sub(timing.after) > observation.mended {
             break;
         }
     }
     let end = tokio::time::Instant::now() + SILENCE;
     let _ = timeout_at(end, association.shutdown()).await;
     tap.flush()?;
-    Ok(story)
+    Ok(observation)
 }
 
 /// The receiver may not be there yet: it is asked again.

@@ -7,7 +7,7 @@ use report::{Axis, Cell, Colour, Column, Plot, Row, Series, Table};
 use sctp::EndpointConfig;
 use serde_json::{Value, json};
 
-use super::world::{DELAY, Flooded, flooded};
+use super::world::{DELAY, FloodResult, flooded};
 use super::{KINDS, lives, published};
 use crate::checks::Checks;
 use crate::context::Context;
@@ -37,7 +37,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Outcome> {
         ))
 }
 
-fn check(all: &[(Kind, Flooded)], config: &EndpointConfig, rate: u32) -> Checks {
+fn check(all: &[(Kind, FloodResult)], config: &EndpointConfig, rate: u32) -> Checks {
     let mut checks = Checks::new();
     let (shortest, longest) = lives(config);
     for (kind, flooded) in all {
@@ -99,7 +99,7 @@ fn check(all: &[(Kind, Flooded)], config: &EndpointConfig, rate: u32) -> Checks 
     checks
 }
 
-fn values(all: &[(Kind, Flooded)], rate: u32) -> Value {
+fn values(all: &[(Kind, FloodResult)], rate: u32) -> Value {
     all.iter()
         .map(|(kind, flooded)| {
             json!({
@@ -116,7 +116,7 @@ fn values(all: &[(Kind, Flooded)], rate: u32) -> Value {
         .collect()
 }
 
-fn table(all: &[(Kind, Flooded)]) -> Table {
+fn table(all: &[(Kind, FloodResult)]) -> Table {
     let mut table = Table::new("The listener and a client under floods")
         .column(Column::text("Flood").key())
         .column(Column::number("INIT").group("Packets of the attacker"))
@@ -145,7 +145,7 @@ fn table(all: &[(Kind, Flooded)]) -> Table {
     table
 }
 
-fn plot(all: &[(Kind, Flooded)]) -> Plot {
+fn plot(all: &[(Kind, FloodResult)]) -> Plot {
     let mut plot = Plot::new(
         "What the listener holds",
         Axis::new("Time under the flood", "s"),

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 const SAMPLE: Duration = Duration::from_secs(10);
 
 /// What became of the listener and the client.
-pub(super) struct Flooded {
+pub(super) struct FloodResult {
     pub(super) counts: Counts,
     /// Associations of the attacker that the listener held, at times since the beginning.
     pub(super) held: Vec<(Duration, usize)>,
@@ -38,7 +38,7 @@ pub(super) struct Flooded {
     pub(super) client_longest: Duration,
 }
 
-impl Flooded {
+impl FloodResult {
     pub(super) fn most(&self) -> usize {
         self.held
             .iter()
@@ -62,7 +62,7 @@ pub(super) fn flooded(
     config: &EndpointConfig,
     rate: u32,
     lasts: Duration,
-) -> anyhow::Result<Flooded> {
+) -> anyhow::Result<FloodResult> {
     let mut world = World::new(context, kind, config, rate, lasts);
     let mut held = Vec::new();
     let mut time = SAMPLE;
@@ -84,7 +84,7 @@ pub(super) fn flooded(
     else {
         anyhow::bail!("the client is no client");
     };
-    Ok(Flooded {
+    Ok(FloodResult {
         counts,
         held,
         left,

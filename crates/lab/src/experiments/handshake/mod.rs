@@ -38,9 +38,9 @@ struct Traced {
     chunk: String,
 }
 
-/// What happened over one delay.
+/// What was observed at one delay.
 #[derive(Clone)]
-struct Run {
+struct Observation {
     delay: Duration,
     packets: Vec<Arrived>,
     /// In how many of several handshakes there were others than there should be, and which.
@@ -106,7 +106,7 @@ impl Experiment for Handshake {
                     context.done();
                     run
                 });
-                let runs = runs.collect::<anyhow::Result<Vec<Run>>>()?;
+                let runs = runs.collect::<anyhow::Result<Vec<Observation>>>()?;
                 (runs, None)
             }
             On::Net => {
@@ -142,7 +142,7 @@ impl Experiment for Handshake {
     }
 }
 
-impl Run {
+impl Observation {
     /// Whether the first four packets are those that they should be.
     fn is_as_expected(&self) -> bool {
         let expected: [(&str, &[&str]); 4] = [
@@ -159,7 +159,7 @@ impl Run {
     }
 }
 
-fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Run> {
+fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Observation> {
     let way = Way {
         delay,
         ..Way::default()
@@ -209,7 +209,7 @@ fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Ru
     let data = segments
         .iter()
         .position(|segment| !segment.chunks.is_empty());
-    Ok(Run {
+    Ok(Observation {
         delay,
         packets,
         astray: None,
@@ -266,7 +266,7 @@ fn traced() -> Vec<Traced> {
         .collect()
 }
 
-fn check(runs: &[Run], overhead: Option<&net::Overhead>, traced: &[Traced]) -> Checks {
+fn check(runs: &[Observation], overhead: Option<&net::Overhead>, traced: &[Traced]) -> Checks {
     let mut checks = Checks::new();
     for run in runs {
         let delay = run.delay.as_millis();
@@ -350,7 +350,7 @@ fn told(packets: &[Arrived]) -> String {
         .join(", ")
 }
 
-fn values(run: &Run) -> Value {
+fn values(run: &Observation) -> Value {
     let packets = run.packets.iter().map(|packet| {
         json!({
             "ms": milliseconds(packet.at),
@@ -373,7 +373,7 @@ fn published(traced: &[Traced]) -> Value {
     json!({ "packets": traced.iter().map(row).collect::<Vec<_>>() })
 }
 
-fn table(run: &Run) -> Table {
+fn table(run: &Observation) -> Table {
     let title = format!("Packets at {} ms in each direction", run.delay.as_millis());
     let mut table = Table::new(title)
         .column(Column::number("Arrives").unit("ms").key())

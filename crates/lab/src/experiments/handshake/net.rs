@@ -17,7 +17,7 @@ use sctp::{Connect, Endpoint, EndpointConfig, Event, PathAddress, SendInfo};
 use socket2::{Domain, Protocol, Socket, Type};
 use testbed::{Testbed, Topology, ready_made};
 
-use super::{Arrived, MESSAGE, PATIENCE, Run, chunks, told};
+use super::{Arrived, MESSAGE, Observation, PATIENCE, chunks, told};
 use crate::context::Context;
 use crate::net::{SaysItIsOver, Watch, ahead_of_others, joined};
 use crate::pair::{MTU, PORT};
@@ -46,7 +46,7 @@ pub(super) fn measure(
     context: &Context,
     delays: &[Duration],
     trials: usize,
-) -> anyhow::Result<Option<(Vec<Run>, Overhead)>> {
+) -> anyhow::Result<Option<(Vec<Observation>, Overhead)>> {
     let topology = ready_made("two-hosts").context("the topology is there")?;
     let topology = Topology::parse(topology.text, &[])?;
     let testbed = Testbed::up(&topology, "lab-handshake", context.rng(0).next_u64())?;
@@ -60,10 +60,10 @@ fn handshakes(
     testbed: &Testbed,
     delays: &[Duration],
     trials: usize,
-) -> anyhow::Result<Option<(Vec<Run>, Overhead)>> {
+) -> anyhow::Result<Option<(Vec<Observation>, Overhead)>> {
     let mut number = 0;
     let mut late = Vec::new();
-    let mut all = |delay: Duration| -> anyhow::Result<Vec<Run>> {
+    let mut all = |delay: Duration| -> anyhow::Result<Vec<Observation>> {
         context.begin(format!("{} ms", delay.as_millis()));
         let link = LinkConfig {
             delay,
@@ -89,7 +89,7 @@ fn handshakes(
     thread::sleep(STAMPING);
     let without = all(Duration::ZERO)?;
     let runs = delays.iter().map(|delay| Ok(earliest(all(*delay)?)));
-    let runs: Option<Vec<Run>> = runs.collect::<anyhow::Result<_>>()?;
+    let runs: Option<Vec<Observation>> = runs.collect::<anyhow::Result<_>>()?;
     let runs = runs.filter(|_| !without.is_empty());
     Ok(runs.map(|runs| (runs, Overhead::of(&without, median(late)))))
 }
@@ -108,12 +108,12 @@ fn may_repeat(late: Duration, delay: Duration) -> bool {
 }
 
 impl Overhead {
-    fn of(runs: &[Run], late: Duration) -> Overhead {
+    fn of(runs: &[Observation], late: Duration) -> Overhead {
         // Where packets are delayed the emulator is woken once for each of them.
-        let latest = |packets: u32, time: &dyn Fn(&Run) -> Option<Duration>| {
+        let latest = |packets: u32, time: &dyn Fn(&Observation) -> Option<Duration>| {
             runs.iter().filter_map(time).max().unwrap_or_default() + packets * late
         };
-        let at = |index: usize| move |run: &Run| Some(run.packets.get(index)?.at);
+        let at = |index: usize| move |run: &Observation| Some(run.packets.get(index)?.at);
         Overhead {
             packets: [(1, 0), (2, 1), (3, 2), (4, 3)]
                 .map(|(packets, index)| latest(packets, &at(index))),
@@ -126,10 +126,11 @@ impl Overhead {
 /// Of several runs the one with the earliest time of each thing: what a machine does beside that makes them later,
 /// and nothing earlier. Runs whose packets are others than they should be are told of, and their times do not count where
 /// there are other runs; what was held is the most of all.
-fn earliest(runs: Vec<Run>) -> Option<Run> {
+fn earliest(runs: Vec<Observation>) -> Option<Observation> {
     let all = runs.len();
     let held = runs.iter().map(|run| run.held_before_cookie).max();
-    let (expected, others): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(Run::is_as_expected);
+    let (expected, others): (Vec<Observation>, Vec<Observation>) =
+        runs.into_iter().partition(Observation::is_as_expected);
     let astray = others.first().map(|other| {
         let count = others.len();
         format!(
@@ -141,7 +142,7 @@ fn earliest(runs: Vec<Run>) -> Option<Run> {
         true => others,
         false => expected,
     };
-    let join = |mut one: Run, other: Run| {
+    let join = |mut one: Observation, other: Observation| {
         one.tcp_data_packet = one.tcp_data_packet.max(other.tcp_data_packet);
         for (packet, other) in one.packets.iter_mut().zip(&other.packets) {
             packet.at = packet.at.min(other.at);
@@ -157,7 +158,12 @@ fn earliest(runs: Vec<Run>) -> Option<Run> {
 }
 
 /// A handshake of SCTP, and one of TCP.
-fn one(context: &Context, testbed: &Testbed, number: u64, delay: Duration) -> anyhow::Result<Run> {
+fn one(
+    context: &Context,
+    testbed: &Testbed,
+    number: u64,
+    delay: Duration,
+) -> anyhow::Result<Observation> {
     let address = |host: &str| -> anyhow::Result<IpAddr> {
         let addresses = testbed.addresses(host);
         addresses
@@ -167,36 +173,37 @@ fn one(context: &Context, testbed: &Testbed, number: u64, delay: Duration) -> an
     };
     let (client, server) = (address("client")?, address("server")?);
     let rng = |side: u64| context.rng((number << 8) + side);
-    let (sctp, (held_before_cookie, sctp_message)) = heard(testbed, UDP, |start, is_over| {
-        thread::scope(|scope| {
-            let (ready, is_ready) = std::sync::mpsc::channel();
-            let serving = scope.spawn(move || {
-                testbed.enter("server")?;
-                let mut speaker = Speaker::open(server, rng(1))?;
-                // The client may be gone.
-                let _ = ready.send(());
-                serve(&mut speaker, start, is_over)
-            });
-            let calling = scope.spawn(move || {
-                // Whoever serves need not wait for a client that has broken down.
-                let _over = SaysItIsOver(is_over);
-                testbed.enter("client")?;
-                let speaker = Speaker::open(client, rng(2))?;
-                is_ready.recv().context("the server does not begin")?;
-                call(speaker, server, is_over)
-            });
-            let served = joined(serving.join());
-            is_over.store(true, Ordering::Relaxed);
-            joined(calling.join())?;
-            served
-        })
-    })?;
-    let (tcp, tcp_message) = heard(testbed, TCP, |_, _| tcp(testbed, server))?;
+    let (sctp, (held_before_cookie, sctp_message)) =
+        received_packets(testbed, UDP, |start, is_over| {
+            thread::scope(|scope| {
+                let (ready, is_ready) = std::sync::mpsc::channel();
+                let serving = scope.spawn(move || {
+                    testbed.enter("server")?;
+                    let mut speaker = Speaker::open(server, rng(1))?;
+                    // The client may be gone.
+                    let _ = ready.send(());
+                    serve(&mut speaker, start, is_over)
+                });
+                let calling = scope.spawn(move || {
+                    // Whoever serves need not wait for a client that has broken down.
+                    let _over = SaysItIsOver(is_over);
+                    testbed.enter("client")?;
+                    let speaker = Speaker::open(client, rng(2))?;
+                    is_ready.recv().context("the server does not begin")?;
+                    call(speaker, server, is_over)
+                });
+                let served = joined(serving.join());
+                is_over.store(true, Ordering::Relaxed);
+                joined(calling.join())?;
+                served
+            })
+        })?;
+    let (tcp, tcp_message) = received_packets(testbed, TCP, |_, _| tcp(testbed, server))?;
     let data = tcp.iter().position(|segment| segment.data > 0);
-    let begin = |packets: &[Heard]| packets.first().map(|packet| packet.sent);
+    let begin = |packets: &[ReceivedPacket]| packets.first().map(|packet| packet.sent);
     let (begin, tcp_begin) = (begin(&sctp), begin(&tcp));
     let (begin, tcp_begin) = begin.zip(tcp_begin).context("no packets were heard")?;
-    Ok(Run {
+    Ok(Observation {
         delay,
         packets: sctp
             .into_iter()
@@ -218,9 +225,9 @@ fn since(begin: SystemTime, at: SystemTime) -> Duration {
     at.duration_since(begin).unwrap_or_default()
 }
 
-/// A packet that has come to one of the hosts.
+/// A packet that one of the hosts received.
 #[derive(Clone, Debug, PartialEq)]
-struct Heard {
+struct ReceivedPacket {
     /// When the first packet of all was sent: the same for all of them.
     sent: SystemTime,
     at: SystemTime,
@@ -236,11 +243,11 @@ const TCP: u8 = 6;
 
 /// Does something while both hosts are listened to; gives the packets of a protocol that came to them, in order of
 /// time. (Connections that were closed before may still say so.)
-fn heard<T>(
+fn received_packets<T>(
     testbed: &Testbed,
     protocol: u8,
     work: impl FnOnce(Instant, &AtomicBool) -> anyhow::Result<T>,
-) -> anyhow::Result<(Vec<Heard>, T)> {
+) -> anyhow::Result<(Vec<ReceivedPacket>, T)> {
     let open = |host: &str| -> anyhow::Result<PacketSocket> {
         Ok(testbed.run(host, || PacketSocket::open(packet_socket::ANY))??)
     };
@@ -271,7 +278,7 @@ fn heard<T>(
     }
     packets.sort_by_key(|(at, ..)| *at);
     let sent = sent.context("nothing was sent")?;
-    let packets = packets.into_iter().map(|(at, from, read)| Heard {
+    let packets = packets.into_iter().map(|(at, from, read)| ReceivedPacket {
         sent,
         at,
         from,
@@ -485,7 +492,7 @@ mod tests {
     use crate::verdict::Verdict;
     use proptest::prelude::*;
 
-    fn run(times: [u64; 4], chunk: &str) -> Run {
+    fn run(times: [u64; 4], chunk: &str) -> Observation {
         let packets: [(&str, &[&str]); 4] = [
             ("client", &[chunk]),
             ("server", &["INIT ACK"]),
@@ -500,7 +507,7 @@ mod tests {
                 from,
                 chunks: chunks.iter().map(|chunk| (*chunk).to_owned()).collect(),
             });
-        Run {
+        Observation {
             delay: Duration::ZERO,
             packets: packets.collect(),
             astray: None,
@@ -528,7 +535,7 @@ mod tests {
     #[test]
     fn one_run_with_other_packets_is_told_of() {
         let (good, bad) = (run([2, 4, 6, 8], "INIT"), run([1, 1, 1, 1], "ABORT"));
-        let of = |runs: &[&Run]| {
+        let of = |runs: &[&Observation]| {
             let all = earliest(runs.iter().map(|run| (*run).clone()).collect());
             all.expect("there are some")
         };
@@ -557,12 +564,12 @@ mod tests {
     #[test]
     fn what_was_held_is_the_most_of_all_runs() {
         let good = run([2, 4, 6, 8], "INIT");
-        let held = |run: &Run, held_before_cookie| Run {
+        let held = |run: &Observation, held_before_cookie| Observation {
             held_before_cookie,
             ..run.clone()
         };
         let bad = run([1, 1, 1, 1], "ABORT");
-        let of = |runs: Vec<Run>| earliest(runs).expect("some").held_before_cookie;
+        let of = |runs: Vec<Observation>| earliest(runs).expect("some").held_before_cookie;
         assert_eq!(of(vec![good.clone(), held(&good, 1), good.clone()]), 1);
         assert_eq!(of(vec![good.clone(), held(&bad, 2), good]), 2);
     }

@@ -1,8 +1,8 @@
 //! Pang 2003, figure 3.6 and chapter 6: what one lost packet does to messages that have nothing to
 //! do with it.
 
-mod heard;
 mod net;
+mod reception;
 mod sim;
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use report::{Axis, Cell, Colour, Column, Plot, Row, Series, Table};
 use sctp::EndpointConfig;
 use serde_json::{Value, json};
 
-use self::heard::{Point, milliseconds};
+use self::reception::{Point, milliseconds};
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::difference::Said;
@@ -119,16 +119,16 @@ impl Experiment for HeadOfLine {
                 On::Sim => sim::carry,
                 On::Net => net::carry,
             };
-            let (start, heard) = carry(context, index as u64, carrier, loss / 100.0, messages)
+            let (start, reception) = carry(context, index as u64, carrier, loss / 100.0, messages)
                 .map_err(|error| error.context(carrier.name()))?;
             anyhow::ensure!(
-                heard.delivered.len() as u64 == messages,
+                reception.delivered.len() as u64 == messages,
                 "{} of {messages} messages came on {}",
-                heard.delivered.len(),
+                reception.delivered.len(),
                 carrier.name()
             );
             context.done();
-            Ok(Point::of(carrier, loss, start, &heard))
+            Ok(Point::of(carrier, loss, start, &reception))
         })?
         .into_iter();
         let lines: Vec<Line> = CARRIERS

@@ -15,7 +15,9 @@ use rand::Rng;
 use sctp_net::SendInfo;
 use tokio::time::{sleep_until, timeout};
 
-use super::heard::{Delivered, Heard, arrivals_over_sctp, arrivals_over_tcp, datagram, number};
+use super::reception::{
+    Delivered, Reception, arrivals_over_sctp, arrivals_over_tcp, datagram, number,
+};
 use super::{CALLS, Carrier, DELAY, MESSAGE, RATE, WINDOW, sctp_config};
 use crate::context::Context;
 use crate::net::{Watch, joined, runtime};
@@ -31,7 +33,7 @@ pub(super) fn carry(
     carrier: Carrier,
     loss: f64,
     messages: u64,
-) -> anyhow::Result<(Instant, Heard)> {
+) -> anyhow::Result<(Instant, Reception)> {
     let link = LinkConfig {
         loss: loss.into(),
         delay: DELAY,
@@ -44,9 +46,9 @@ pub(super) fn carry(
     let is_over = AtomicBool::new(false);
     // Before anything is sent: what it has not heard counts as what never came.
     let socket = hosts.on_server(|| PacketSocket::open(ANY))??;
-    let (played, packets) = thread::scope(|scope| {
+    let (done, packets) = thread::scope(|scope| {
         let packets = scope.spawn(|| capture(socket, &is_over));
-        let played = hosts.play(
+        let done = hosts.run(
             |ready| match carrier {
                 Carrier::Tcp => receive_tcp(to, ready),
                 _ => receive_sctp(to, ready),
@@ -57,10 +59,10 @@ pub(super) fn carry(
             },
         );
         is_over.store(true, Ordering::Relaxed);
-        (played, joined(packets.join()))
+        (done, joined(packets.join()))
     });
     let late = watch.end().usual;
-    let ((received, sent), packets) = (played?, packets?);
+    let ((received, sent), packets) = (done?, packets?);
     hosts.down();
 
     let instant = |at: SystemTime| start + at.duration_since(began).unwrap_or_default();
@@ -85,12 +87,12 @@ pub(super) fn carry(
             at: instant(at),
         })
     });
-    let heard = Heard {
+    let reception = Reception {
         delivered: delivered.collect::<anyhow::Result<_>>()?,
         arrivals,
         late,
     };
-    Ok((start, heard))
+    Ok((start, reception))
 }
 
 /// The packets that come to the server, from IP on, until it is over.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sctp::EndpointConfig;
 use sim_transport::{Load, Packet, TcpConfig};
 
-use super::heard::{Delivered, Heard, arrivals_over_sctp, arrivals_over_tcp};
+use super::reception::{Delivered, Reception, arrivals_over_sctp, arrivals_over_tcp};
 use super::{CALLS, Carrier, DELAY, MESSAGE, RATE, sctp_config};
 use crate::context::Context;
 use crate::pair::{Pair, Way};
@@ -23,7 +23,7 @@ pub(super) fn carry(
     carrier: Carrier,
     loss: f64,
     messages: u64,
-) -> anyhow::Result<(Instant, Heard)> {
+) -> anyhow::Result<(Instant, Reception)> {
     let way = Way {
         loss,
         delay: DELAY,
@@ -71,10 +71,10 @@ pub(super) fn carry(
         sent: one.sent,
         at: one.at,
     });
-    let heard = Heard {
+    let reception = Reception {
         delivered: delivered.collect(),
         arrivals,
         late: Duration::ZERO,
     };
-    Ok((pair.start, heard))
+    Ok((pair.start, reception))
 }

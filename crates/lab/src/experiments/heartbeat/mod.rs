@@ -27,7 +27,7 @@ pub(super) struct Heartbeat;
 type Phases = [(u64, u64); 4];
 
 /// On real hosts everything goes so many times faster: times that are told are as if it did not.
-const HURRY: u32 = 10;
+const SPEEDUP: u32 = 10;
 
 /// How exactly times are kept.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,8 @@ struct Exactness {
     jitter: Duration,
 }
 
-/// What was played.
-struct Played {
+/// What was observed.
+struct Observation {
     phases: Phases,
     sequences: Vec<Sequence>,
     phase: Duration,
@@ -76,9 +76,9 @@ struct Sequence {
     halt_at_first: Duration,
 }
 
-/// What was heard on one way: HEARTBEATs with the Heartbeat Info of each, and when an answer with such an Info came.
+/// What was captured on one way: HEARTBEATs with the Heartbeat Info of each, and when an answer with such an Info came.
 #[derive(Default)]
-struct Heard {
+struct Captured {
     sent: Vec<(Duration, Vec<u8>)>,
     answers: Vec<(Duration, Vec<u8>)>,
 }
@@ -154,14 +154,14 @@ impl Experiment for Heartbeat {
             path_mtu_discovery: false,
             ..EndpointConfig::default()
         };
-        let Played {
+        let Observation {
             phases,
             sequences,
             phase,
             exactness,
         } = match on {
-            On::Sim => sim::play(context, &config)?,
-            On::Net => net::play(context, &config)?,
+            On::Sim => sim::observe(context, &config)?,
+            On::Net => net::observe(context, &config)?,
         };
         if 2 * exactness.interval >= config.rto_min {
             return Ok(Outcome::skipped(format!(
@@ -196,12 +196,12 @@ fn way(middle: u64, deviation: u64) -> LinkConfig {
 /// The HEARTBEATs that went one way. The last one counts if it was answered, or should have been before the end.
 /// `halts` says for how long the machine stood still between two times at most.
 fn beats(
-    heard: Heard,
+    captured: Captured,
     config: &EndpointConfig,
     end: End,
     halts: impl Fn(Duration, Duration) -> Duration,
 ) -> Vec<Beat> {
-    let Heard { sent, answers } = heard;
+    let Captured { sent, answers } = captured;
     let mut timeout = Timeout::new(config.rto_initial, config.rto_min, config.rto_max);
     // By how much SRTT and RTTVAR may be off.
     let (mut srtt_off, mut rttvar_off) = (Duration::ZERO, Duration::ZERO);
@@ -751,7 +751,7 @@ mod tests {
         let answered = |numbers: &[u32], end: Duration| -> Vec<bool> {
             let sent = (0..4).map(|number| (second * 30 * number, vec![number as u8]));
             let answer = |number: &u32| (second * 30 * *number + second / 50, vec![*number as u8]);
-            let heard = Heard {
+            let captured = Captured {
                 sent: sent.collect(),
                 answers: numbers.iter().map(answer).collect(),
             };
@@ -759,7 +759,7 @@ mod tests {
                 at: end,
                 exactness: EXACTNESS.interval,
             };
-            let beats = beats(heard, &EndpointConfig::default(), end, |_, _| {
+            let beats = beats(captured, &EndpointConfig::default(), end, |_, _| {
                 Duration::ZERO
             });
             beats.iter().map(|beat| beat.answered.is_some()).collect()

@@ -1,4 +1,4 @@
-//! Fifty associations on real sockets, in a hurry.
+//! Fifty associations on real sockets, with shorter timers.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,8 @@ use sctp_net::{Association, ConnectTo, Endpoint, Stack, Tap};
 use testbed::{Testbed, Topology, ready_made};
 
 use super::{
-    End, Exactness, HURRY, Heard, Phases, Played, Sequence, beats, info, latest_first, way,
+    Captured, End, Exactness, Observation, Phases, SPEEDUP, Sequence, beats, info, latest_first,
+    way,
 };
 use crate::context::Context;
 use crate::net::{Lateness, STALL, Stall, Watch, ahead_of_others, joined, runtime, sctp_stack};
@@ -36,17 +37,17 @@ const LINKS: [&str; 2] = ["upper-client", "lower-client"];
 /// How long the set-up of an association may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn play(context: &Context, config: &EndpointConfig) -> anyhow::Result<Played> {
+pub(super) fn observe(context: &Context, config: &EndpointConfig) -> anyhow::Result<Observation> {
     context.steps(PHASES.len() as u64);
     let phase = Duration::from_secs(context.either(12, 60));
     let topology = ready_made("multihomed").context("the topology is there")?;
     let topology = Topology::parse(topology.text, &[])?;
     let testbed = Testbed::up(&topology, "lab-heartbeat", context.rng(0).next_u64())?;
     let hurried = EndpointConfig {
-        rto_initial: config.rto_initial / HURRY,
-        rto_min: config.rto_min / HURRY,
-        rto_max: config.rto_max / HURRY,
-        hb_interval: config.hb_interval / HURRY,
+        rto_initial: config.rto_initial / SPEEDUP,
+        rto_min: config.rto_min / SPEEDUP,
+        rto_max: config.rto_max / SPEEDUP,
+        hb_interval: config.hb_interval / SPEEDUP,
         ..config.clone()
     };
     set_delays(&testbed, PHASES[0])?;
@@ -63,24 +64,24 @@ pub(super) fn play(context: &Context, config: &EndpointConfig) -> anyhow::Result
     // Half an RTO more than the RTO, which is off by nine times what round-trip times are off: SRTT by as much,
     // RTTVAR by twice as much. A single one that is off by more, but is no stall, makes an eighth of SRTT and a
     // quarter of RTTVAR.
-    let usual = HURRY * (TICK + late.usual * (1 + 9 * 3 / 2));
+    let usual = SPEEDUP * (TICK + late.usual * (1 + 9 * 3 / 2));
     let longest = late.longest.min(STALL);
-    let longest = HURRY * (longest + longest * 9 * 3 / 16);
+    let longest = SPEEDUP * (longest + longest * 9 * 3 / 16);
     let exactness = Exactness {
         // Twice the former: so much may the RTO be off for stalls besides.
         interval: 2 * usual + longest,
         jitter: usual,
     };
-    let heard = Capture {
+    let captured = Capture {
         path: &capture,
         began,
         server: &addresses,
         stalls: &stalls,
     };
-    Ok(Played {
+    Ok(Observation {
         phases: PHASES,
-        sequences: heard.sequences(config, exactness)?,
-        phase: phase * HURRY,
+        sequences: captured.sequences(config, exactness)?,
+        phase: phase * SPEEDUP,
         exactness,
     })
 }
@@ -121,8 +122,8 @@ fn associate(
 fn set_delays(testbed: &Testbed, (middle, deviation): (u64, u64)) -> anyhow::Result<()> {
     let slow = way(middle, deviation);
     let config = LinkConfig {
-        delay: slow.delay / HURRY,
-        jitter: (Duration::from_millis(deviation) / 2 / HURRY).into(),
+        delay: slow.delay / SPEEDUP,
+        jitter: (Duration::from_millis(deviation) / 2 / SPEEDUP).into(),
         ..slow
     };
     for link in LINKS {
@@ -148,7 +149,7 @@ async fn host(testbed: &Testbed, config: &EndpointConfig, tell: Sender<()>) -> a
     Ok(())
 }
 
-/// Sets up all, and changes the delay of the networks; the capture has what is heard.
+/// Sets up all, and changes the delay of the networks; the capture has the packets.
 async fn be_idle(
     context: &Context,
     testbed: &Testbed,
@@ -200,7 +201,7 @@ async fn connected(
     Ok((endpoint, association))
 }
 
-/// What the client's host has heard and sent.
+/// What the client's host has received and sent.
 struct Capture<'a> {
     path: &'a Path,
     began: SystemTime,
@@ -223,7 +224,7 @@ impl Capture<'_> {
         let stalls: Vec<(Duration, Duration)> = stalls.collect();
         let began = self.began.duration_since(UNIX_EPOCH)?;
         let mut reader = Reader::open(File::open(self.path)?, 0)?;
-        let mut heard: BTreeMap<(u16, usize), (Option<IpAddr>, Heard)> = BTreeMap::new();
+        let mut captured: BTreeMap<(u16, usize), (Option<IpAddr>, Captured)> = BTreeMap::new();
         let mut first: BTreeMap<u16, Duration> = BTreeMap::new();
         let mut last = Duration::ZERO;
         let path = |address: IpAddr| self.server.iter().position(|other| *other == address);
@@ -240,18 +241,18 @@ impl Capture<'_> {
                 None => event.destination.port,
             };
             let first = *first.entry(port).or_insert(at);
-            let at = at.saturating_sub(first) * HURRY;
+            let at = at.saturating_sub(first) * SPEEDUP;
             if let Some(path) = path(event.destination.address)
                 && let Some(info) = info(&sctp.packet, false)
             {
-                let (from, way) = heard.entry((port, path)).or_default();
+                let (from, way) = captured.entry((port, path)).or_default();
                 *from = Some(event.source.address);
                 way.sent.push((at, info));
             }
             if let Some(path) = path(event.source.address)
                 && let Some(info) = info(&sctp.packet, true)
             {
-                let (_, way) = heard.entry((port, path)).or_default();
+                let (_, way) = captured.entry((port, path)).or_default();
                 way.answers.push((at, info));
             }
         };
@@ -259,21 +260,21 @@ impl Capture<'_> {
         let mut sequences = Vec::new();
         for (end, (port, first)) in first.into_iter().enumerate() {
             let halts = |from: Duration, to: Duration| {
-                longest_between(&stalls, first + from / HURRY, first + to / HURRY) * HURRY
+                longest_between(&stalls, first + from / SPEEDUP, first + to / SPEEDUP) * SPEEDUP
             };
             let confirmed = latest_first(self.server.len(), &PHASES, exactness, config);
             let until = End {
-                at: last.saturating_sub(first) * HURRY,
+                at: last.saturating_sub(first) * SPEEDUP,
                 exactness: exactness.interval,
             };
             // An address that got none has a sequence of none.
             for address in 0..self.server.len() {
-                let (from, heard) = heard.remove(&(port, address)).unwrap_or_default();
+                let (from, captured) = captured.remove(&(port, address)).unwrap_or_default();
                 sequences.push(Sequence {
                     end,
                     address,
                     from: from.unwrap_or(Ipv4Addr::UNSPECIFIED.into()),
-                    beats: beats(heard, config, until, halts),
+                    beats: beats(captured, config, until, halts),
                     halt_at_first: halts(Duration::ZERO, confirmed),
                 });
             }

@@ -8,7 +8,7 @@ use sctp::packet::Packet as SctpPacket;
 use sim::{Fate, Sent};
 use sim_transport::{Load, Packet, TcpConfig};
 
-use super::{End, Exactness, Heard, Phases, Played, Sequence, beats, info, way};
+use super::{Captured, End, Exactness, Observation, Phases, Sequence, beats, info, way};
 use crate::context::Context;
 use crate::pair::{Pair, Way, address};
 
@@ -20,7 +20,7 @@ const EXACTNESS: Exactness = Exactness {
     jitter: Duration::ZERO,
 };
 
-pub(super) fn play(context: &Context, config: &EndpointConfig) -> anyhow::Result<Played> {
+pub(super) fn observe(context: &Context, config: &EndpointConfig) -> anyhow::Result<Observation> {
     context.steps(PHASES.len() as u64);
     let phase = Duration::from_secs(3600 * context.either(1, 6));
     let ways = [Way {
@@ -39,7 +39,7 @@ pub(super) fn play(context: &Context, config: &EndpointConfig) -> anyhow::Result
         pair.run_until(phase * (number + 1))?;
         context.done();
     }
-    Ok(Played {
+    Ok(Observation {
         phases: PHASES,
         sequences: sequences(
             pair.simulation.trace(),
@@ -78,7 +78,7 @@ fn sequences(
             let sent = sent.filter_map(|sent| Some((sent.at - start, info_of(sent, false)?)));
             let answers = between(to, from)
                 .filter_map(|sent| Some((arrival(sent)? - start, info_of(sent, true)?)));
-            let heard = Heard {
+            let captured = Captured {
                 sent: sent.collect(),
                 answers: answers.collect(),
             };
@@ -86,7 +86,7 @@ fn sequences(
                 end: usize::from(side),
                 address: usize::from(network),
                 from,
-                beats: beats(heard, config, end, |_, _| Duration::ZERO),
+                beats: beats(captured, config, end, |_, _| Duration::ZERO),
                 halt_at_first: Duration::ZERO,
             }
         })

@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 /// initial TSN (RFC 9260 section 3.3.2).
 const LEAST_STATE: f64 = 4.0 + 2.0 + 4.0 + 4.0;
 
-pub(super) fn judge(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Outcome {
+pub(super) fn judge(ours: &[sctp::FloodResult], kernels: &[kernel::FloodResult]) -> Outcome {
     let mut checks = Checks::new();
     for flooded in ours {
         check_client(flooded, &mut checks);
@@ -73,7 +73,7 @@ pub(super) fn judge(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Outc
 }
 
 /// The name of a flood.
-fn name(flooded: &sctp::Flooded) -> String {
+fn name(flooded: &sctp::FloodResult) -> String {
     let what = match flooded.kind {
         Kind::Init => "INIT",
         Kind::Cookie => "COOKIE ECHO",
@@ -82,14 +82,14 @@ fn name(flooded: &sctp::Flooded) -> String {
     format!("{what} {}", told(flooded.over))
 }
 
-fn kernel_name(flooded: &kernel::Flooded) -> &'static str {
+fn kernel_name(flooded: &kernel::FloodResult) -> &'static str {
     match flooded.has_cookies {
         false => "SYN, SYN cookies off",
         true => "SYN, SYN cookies on",
     }
 }
 
-fn check_client(flooded: &sctp::Flooded, checks: &mut Checks) {
+fn check_client(flooded: &sctp::FloodResult, checks: &mut Checks) {
     let name = name(flooded);
     checks.law_holds(
         format!("{name}: the listener runs on"),
@@ -113,7 +113,7 @@ fn check_client(flooded: &sctp::Flooded, checks: &mut Checks) {
     );
 }
 
-fn check_inits(flooded: &sctp::Flooded, checks: &mut Checks) {
+fn check_inits(flooded: &sctp::FloodResult, checks: &mut Checks) {
     let name = name(flooded);
     checks.law(
         format!("{name}: associations held"),
@@ -134,7 +134,7 @@ fn check_inits(flooded: &sctp::Flooded, checks: &mut Checks) {
 }
 
 /// Nothing is kept of a packet: not even what would tell its sender from others.
-fn check_memory(flooded: &sctp::Flooded, checks: &mut Checks) {
+fn check_memory(flooded: &sctp::FloodResult, checks: &mut Checks) {
     let name = name(flooded);
     let Some((packets, bytes)) = flooded.second_half() else {
         checks.law_holds(
@@ -154,7 +154,7 @@ fn check_memory(flooded: &sctp::Flooded, checks: &mut Checks) {
     );
 }
 
-fn check_cookies(flooded: &sctp::Flooded, checks: &mut Checks) {
+fn check_cookies(flooded: &sctp::FloodResult, checks: &mut Checks) {
     let name = name(flooded);
     let config = impatient();
     let (shortest, longest) = lives(&config);
@@ -233,7 +233,7 @@ fn halves(figures: &[f64]) -> Option<[f64; 2]> {
 /// Timers and clocks of the engine count milliseconds.
 const GRANULARITY: Duration = Duration::from_millis(5);
 
-fn check_replays(flooded: &sctp::Flooded, checks: &mut Checks) {
+fn check_replays(flooded: &sctp::FloodResult, checks: &mut Checks) {
     let name = name(flooded);
     checks.law(
         format!("{name}: cookies accepted"),
@@ -257,7 +257,7 @@ fn check_replays(flooded: &sctp::Flooded, checks: &mut Checks) {
     check_memory(flooded, checks);
 }
 
-fn find_kernel(flooded: &kernel::Flooded, checks: &mut Checks) {
+fn find_kernel(flooded: &kernel::FloodResult, checks: &mut Checks) {
     let client = &flooded.client;
     let kept_out = client.attempts - client.successes;
     let told = format!(
@@ -290,7 +290,7 @@ fn of_client(client: &ProbeResult) -> Value {
     })
 }
 
-fn of_ours(flooded: &sctp::Flooded) -> Value {
+fn of_ours(flooded: &sctp::FloodResult) -> Value {
     let seconds = flooded.report.seconds;
     json!({
         "flood": flooded.kind,
@@ -311,7 +311,7 @@ fn of_ours(flooded: &sctp::Flooded) -> Value {
     })
 }
 
-fn of_kernel(flooded: &kernel::Flooded) -> Value {
+fn of_kernel(flooded: &kernel::FloodResult) -> Value {
     json!({
         "syn_cookies": flooded.has_cookies,
         "packets": flooded.report.sent,
@@ -324,7 +324,7 @@ fn of_kernel(flooded: &kernel::Flooded) -> Value {
     })
 }
 
-fn table(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Table {
+fn table(ours: &[sctp::FloodResult], kernels: &[kernel::FloodResult]) -> Table {
     let mut table = Table::new("Listeners and a client under floods")
         .column(Column::text("Flood").key())
         .column(Column::number("packets").group("Attacker"))
@@ -410,7 +410,7 @@ fn table(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Table {
 }
 
 /// What is held of the attacker's packets, where SCTP goes in UDP.
-fn held(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Plot {
+fn held(ours: &[sctp::FloodResult], kernels: &[kernel::FloodResult]) -> Plot {
     let mut plot = Plot::new(
         "What listeners hold",
         Axis::new("Time under the flood", "s"),
@@ -431,7 +431,7 @@ fn held(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Plot {
     plot
 }
 
-fn memory(ours: &[sctp::Flooded]) -> Plot {
+fn memory(ours: &[sctp::FloodResult]) -> Plot {
     let mut plot = Plot::new(
         "Memory of our listener",
         Axis::new("Time under the flood", "s"),

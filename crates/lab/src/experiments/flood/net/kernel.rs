@@ -27,7 +27,7 @@ const BACKLOG: i32 = 1024;
 const SYN_COOKIES: &str = "/proc/sys/net/ipv4/tcp_syncookies";
 
 /// What came of a flood of SYNs.
-pub(super) struct Flooded {
+pub(super) struct FloodResult {
     pub(super) has_cookies: bool,
     pub(super) report: SynReport,
     /// The client before the flood.
@@ -42,7 +42,7 @@ pub(super) struct Flooded {
     pub(super) seconds_per_packet: f64,
 }
 
-impl Flooded {
+impl FloodResult {
     pub(super) fn most_half_open(&self) -> usize {
         let counts = self.half_open.iter().map(|(_, count)| *count);
         counts.max().unwrap_or_default()
@@ -60,7 +60,7 @@ pub(super) fn flooded(
     number: u64,
     has_cookies: bool,
     effort: &Effort,
-) -> anyhow::Result<Flooded> {
+) -> anyhow::Result<FloodResult> {
     let testbed = up(context, number)?;
     let setting = if has_cookies { "1" } else { "0" };
     testbed
@@ -122,7 +122,7 @@ pub(super) fn flooded(
                     anyhow::Ok((report, client.stop()?))
                 })
             })?;
-            anyhow::Ok(Flooded {
+            anyhow::Ok(FloodResult {
                 has_cookies,
                 report,
                 calm,

@@ -29,13 +29,13 @@ pub(super) struct Listener {
     child: Child,
     /// It ends with its input.
     _input: Option<ChildStdin>,
-    told: Arc<Mutex<Told>>,
+    state: Arc<Mutex<ListenerState>>,
     reader: Option<JoinHandle<()>>,
 }
 
-/// What it has told of its associations.
+/// What the listener has printed about its associations.
 #[derive(Debug, Default)]
-struct Told {
+struct ListenerState {
     is_ready: bool,
     has_ended: bool,
     /// Those that are up, by their number: since when, and with whom.
@@ -91,26 +91,26 @@ impl Listener {
             .stderr(Stdio::null())
             .spawn()
             .context("the listener cannot be started")?;
-        let told = Arc::new(Mutex::new(Told::default()));
+        let state = Arc::new(Mutex::new(ListenerState::default()));
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let mut listener = Listener {
             child,
             _input: input,
-            told: Arc::clone(&told),
+            state: Arc::clone(&state),
             reader: None,
         };
         let output = output.context("the listener has an output")?;
         let read = move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                lock(&told).note(&line, Instant::now());
+                lock(&state).note(&line, Instant::now());
             }
-            lock(&told).has_ended = true;
+            lock(&state).has_ended = true;
         };
         let reader = thread::Builder::new().name("listener".to_owned());
         listener.reader = Some(reader.spawn(read)?);
         let end = Instant::now() + PATIENCE;
-        while !listener.told().is_ready {
-            let lives = !listener.told().has_ended && Instant::now() < end;
+        while !listener.state().is_ready {
+            let lives = !listener.state().has_ended && Instant::now() < end;
             anyhow::ensure!(lives, "the listener does not begin");
             thread::sleep(Duration::from_millis(5));
         }
@@ -128,27 +128,27 @@ impl Listener {
 
     /// Associations with a peer that are up.
     pub(super) fn held(&self, peer: IpAddr) -> usize {
-        let told = self.told();
-        told.up.values().filter(|(_, with)| *with == peer).count()
+        let state = self.state();
+        state.up.values().filter(|(_, with)| *with == peer).count()
     }
 
     /// How the associations with a peer have fared.
     pub(super) fn lives(&self, peer: IpAddr) -> Lives {
-        let told = self.told();
-        let lives = told.lives.iter().filter(|(with, _)| *with == peer);
+        let state = self.state();
+        let lives = state.lives.iter().filter(|(with, _)| *with == peer);
         Lives {
             ended: lives.map(|(_, life)| *life).collect(),
-            restarted: told.restarts.iter().filter(|with| **with == peer).count(),
+            restarted: state.restarts.iter().filter(|with| **with == peer).count(),
         }
     }
 
     /// Whether it still runs.
     pub(super) fn is_running(&self) -> bool {
-        !self.told().has_ended
+        !self.state().has_ended
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        lock(&self.told)
+    fn state(&self) -> MutexGuard<'_, ListenerState> {
+        lock(&self.state)
     }
 }
 
@@ -164,11 +164,11 @@ impl Drop for Listener {
 }
 
 /// Who panicked with the lock has left nothing half done.
-fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<ListenerState>) -> MutexGuard<'_, ListenerState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Told {
+impl ListenerState {
     /// Reads a line of its output: `* COMM_UP 10.1.0.2:5060 association=1 …`.
     fn note(&mut self, line: &str, now: Instant) {
         let mut words = line.split(' ');
@@ -209,34 +209,34 @@ mod tests {
 
     #[test]
     fn associations_are_known_from_the_lines_of_the_listener() {
-        let mut told = Told::default();
+        let mut state = ListenerState::default();
         let start = Instant::now();
-        told.note("something else", start);
-        assert!(!told.is_ready);
-        told.note("= endpoint port=9000 addresses=10.3.0.2", start);
-        assert!(told.is_ready);
+        state.note("something else", start);
+        assert!(!state.is_ready);
+        state.note("= endpoint port=9000 addresses=10.3.0.2", start);
+        assert!(state.is_ready);
         let up = "* COMM_UP 10.1.0.2:5060 association=1 incoming=true outbound_streams=10";
-        told.note(up, start);
-        told.note("* COMM_UP 10.2.0.2:5061 association=2 incoming=true", start);
-        told.note("* COMM_UP nobody association=3", start);
-        told.note(
+        state.note(up, start);
+        state.note("* COMM_UP 10.2.0.2:5061 association=2 incoming=true", start);
+        state.note("* COMM_UP nobody association=3", start);
+        state.note(
             "* ADDR_UNREACHABLE 10.1.0.2:5060 association=1 address=10.1.0.2",
             start,
         );
-        assert_eq!(told.up.len(), 2);
-        told.note(
+        assert_eq!(state.up.len(), 2);
+        state.note(
             "* RESTART 10.1.0.2:5060 association=1 outbound_streams=10",
             start + Duration::from_secs(1),
         );
         let later = start + Duration::from_secs(3);
-        told.note(
+        state.note(
             "* COMM_LOST 10.1.0.2:5060 association=1 error=\"it is gone\"",
             later,
         );
-        told.note("* SHUTDOWN_COMP 10.1.0.2:5060 association=7", later);
+        state.note("* SHUTDOWN_COMP 10.1.0.2:5060 association=7", later);
         let peer: IpAddr = "10.1.0.2".parse().unwrap();
-        assert_eq!(told.lives, [(peer, Duration::from_secs(2))]);
-        assert_eq!(told.restarts, [peer]);
-        assert_eq!(told.up.keys().copied().collect::<Vec<_>>(), [2]);
+        assert_eq!(state.lives, [(peer, Duration::from_secs(2))]);
+        assert_eq!(state.restarts, [peer]);
+        assert_eq!(state.up.keys().copied().collect::<Vec<_>>(), [2]);
     }
 }

@@ -85,7 +85,7 @@ fn one(
     number: u64,
     kind: Kind,
     over: Over,
-) -> anyhow::Result<sctp::Flooded> {
+) -> anyhow::Result<sctp::FloodResult> {
     let (settings, effort) = match kind {
         Kind::Init => {
             let effort = effort(5000, context.either(4, 20), Duration::ZERO)?;

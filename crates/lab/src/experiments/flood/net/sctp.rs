@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::net::{Lateness, Watch, joined};
 
 /// What came of a flood.
-pub(super) struct Flooded {
+pub(super) struct FloodResult {
     pub(super) kind: Kind,
     pub(super) over: Over,
     pub(super) report: Report,
@@ -55,7 +55,7 @@ pub(super) struct Sample {
     pub(super) usage: Usage,
 }
 
-impl Flooded {
+impl FloodResult {
     pub(super) fn most_held(&self) -> usize {
         let held = self.samples.iter().map(|sample| sample.held);
         held.max().unwrap_or_default()
@@ -103,7 +103,7 @@ pub(super) fn flooded(
     (kind, over): (Kind, Over),
     settings: &[String],
     effort: &Effort,
-) -> anyhow::Result<Flooded> {
+) -> anyhow::Result<FloodResult> {
     let testbed = up(context, number)?;
     let attacker = first(&testbed, "attacker")?;
     let target = SocketAddr::new(first(&testbed, "listener")?, PORT);
@@ -163,7 +163,7 @@ pub(super) fn flooded(
     let client = probe.stop()?;
     let carried = emulator.saturating_sub(emulator_before).as_secs_f64();
     let own = after.processor_seconds - before.processor_seconds;
-    let flooded = Flooded {
+    let flooded = FloodResult {
         kind,
         over,
         calm,

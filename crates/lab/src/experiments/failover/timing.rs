@@ -1,4 +1,4 @@
-//! How long everything takes: as RFC 9260 section 16 has it, or in a hurry.
+//! The timing of the experiment: the timers of RFC 9260 section 16, or all of them shorter.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 /// The settings of an association, and how long its path is away.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(super) struct Timing {
     pub(super) config: EndpointConfig,
     /// From the cut until the path is mended: long enough for it to be inactive.
     pub(super) outage: Duration,
@@ -25,29 +25,29 @@ pub(super) struct Pace {
     pub(super) granularity: Duration,
 }
 
-/// In a hurry on real hosts all timers run so many times faster.
-const HURRY: u32 = 5;
+/// In a quick run on real hosts all timers are so many times shorter.
+const SPEEDUP: u32 = 5;
 
-impl Pace {
-    pub(super) fn of(rules: &Rules, on: On, quick: bool) -> Pace {
-        let hurry = if on == On::Net && quick { HURRY } else { 1 };
+impl Timing {
+    pub(super) fn of(rules: &Rules, on: On, quick: bool) -> Timing {
+        let speedup = if on == On::Net && quick { SPEEDUP } else { 1 };
         let usual = EndpointConfig::default();
         let config = EndpointConfig {
             potentially_failed: rules.quick,
             path_mtu_discovery: false,
-            rto_initial: usual.rto_initial / hurry,
-            rto_min: usual.rto_min / hurry,
-            rto_max: usual.rto_max / hurry,
-            hb_interval: usual.hb_interval / hurry,
-            sack_delay: usual.sack_delay / hurry,
+            rto_initial: usual.rto_initial / speedup,
+            rto_min: usual.rto_min / speedup,
+            rto_max: usual.rto_max / speedup,
+            hb_interval: usual.hb_interval / speedup,
+            sack_delay: usual.sack_delay / speedup,
             ..usual
         };
         // The path is inactive after 63 s, and back within HB.interval and one and a half RTO.Max.
-        let (outage, after) = if hurry == 1 { (150, 150) } else { (80, 130) };
-        Pace {
+        let (outage, after) = if speedup == 1 { (150, 150) } else { (80, 130) };
+        Timing {
             config,
-            outage: Duration::from_secs(outage) / hurry,
-            after: Duration::from_secs(after) / hurry,
+            outage: Duration::from_secs(outage) / speedup,
+            after: Duration::from_secs(after) / speedup,
             // An engine counts milliseconds.
             granularity: Duration::from_millis(5),
         }

@@ -1,4 +1,4 @@
-//! What came of messages that were carried: when each was sent, at the receiver, and with its user.
+//! The reception of messages: when each was sent, was at the receiver, and was delivered.
 
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,8 @@ pub(super) struct Delivered {
 /// When each message was at the receiver for the first time, by its number.
 pub(super) type Arrivals = Vec<Option<Instant>>;
 
-/// All that is known of a run.
-pub(super) struct Heard {
+/// What was received in a run.
+pub(super) struct Reception {
     /// In the order in which the receiver's user got them.
     pub(super) delivered: Vec<Delivered>,
     pub(super) arrivals: Arrivals,
@@ -28,7 +28,7 @@ pub(super) struct Heard {
     pub(super) late: Duration,
 }
 
-/// What is to be told of a carrier at a loss.
+/// The figures of a carrier at a loss.
 pub(super) struct Point {
     pub(super) loss_percent: f64,
     pub(super) messages: usize,
@@ -57,7 +57,7 @@ pub(super) struct Point {
 /// one batch is over before most of the next, so that batches hardly depend on each other, which messages do.
 pub(super) const BATCH: Duration = Duration::from_secs(3);
 
-/// What is to be told of a batch.
+/// The figures of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Batch {
     /// Delay from user to user, and for how long messages waited for others on average; milliseconds.
@@ -66,12 +66,17 @@ pub(super) struct Batch {
 }
 
 impl Point {
-    pub(super) fn of(carrier: Carrier, loss_percent: f64, start: Instant, heard: &Heard) -> Point {
-        let due = due(carrier, &heard.arrivals);
+    pub(super) fn of(
+        carrier: Carrier,
+        loss_percent: f64,
+        start: Instant,
+        reception: &Reception,
+    ) -> Point {
+        let due = due(carrier, &reception.arrivals);
         let (mut delays, mut lateness) = (Vec::new(), Vec::new());
         let (mut early, mut held, mut held_for) = (0, 0, 0.0);
         let mut batches: Vec<(Vec<f64>, f64)> = Vec::new();
-        for delivered in &heard.delivered {
+        for delivered in &reception.delivered {
             if delivered.sent < start + WARM {
                 continue;
             }
@@ -82,7 +87,7 @@ impl Point {
             let (delays_of_batch, held_of_batch) = &mut batches[batch as usize];
             delays_of_batch.push(delay);
             let at = |times: &Arrivals| times.get(delivered.number as usize).copied().flatten();
-            let (Some(arrived), Some(due)) = (at(&heard.arrivals), at(&due)) else {
+            let (Some(arrived), Some(due)) = (at(&reception.arrivals), at(&due)) else {
                 early += 1;
                 continue;
             };
@@ -112,7 +117,7 @@ impl Point {
             early,
             p95_late: at(&lateness, 0.95),
             most_late: at(&lateness, 1.0),
-            wake_up: milliseconds(heard.late),
+            wake_up: milliseconds(reception.late),
             batches: whole(batches),
         }
     }
@@ -302,19 +307,19 @@ mod tests {
             at: time(at),
         };
         let arrivals = vec![Some(time(25)), Some(time(90)), Some(time(35))];
-        let heard = |third| Heard {
+        let reception = |third| Reception {
             delivered: vec![delivered(0, 25), delivered(1, 90), delivered(2, third)],
             arrivals: arrivals.clone(),
             late: Duration::ZERO,
         };
-        let in_order = Point::of(Carrier::OneStream, 1.0, start, &heard(90));
+        let in_order = Point::of(Carrier::OneStream, 1.0, start, &reception(90));
         assert_eq!((in_order.early, in_order.most_late), (0, 0.0));
         assert!((in_order.mean_held - 55.0 / 3.0).abs() < 1e-9);
         assert_eq!((in_order.least, in_order.median), (25.0, 80.0));
-        let early = Point::of(Carrier::OneStream, 1.0, start, &heard(35));
+        let early = Point::of(Carrier::OneStream, 1.0, start, &reception(35));
         assert_eq!(early.early, 1);
         // It has nothing to wait for, and waits.
-        let late = Point::of(Carrier::StreamACall, 1.0, start, &heard(90));
+        let late = Point::of(Carrier::StreamACall, 1.0, start, &reception(90));
         assert_eq!((late.early, late.p95_late, late.mean_held), (0, 55.0, 0.0));
     }
 
