@@ -1,6 +1,11 @@
 //! Where messages of a WebSocket begin and end, told from the octets as they pass by: a message that
 //! does not come to its end is nothing that the WebSocket itself speaks of.
 
+use std::io::Cursor;
+
+use tungstenite::protocol::frame::FrameHeader;
+use tungstenite::protocol::frame::coding::OpCode;
+
 /// How far the frames have come (RFC 6455 section 5.2).
 #[derive(Debug)]
 pub(super) struct Frames {
@@ -58,14 +63,18 @@ impl Frames {
                 Place::Header(header) => {
                     octets = rest;
                     header.push(*first);
-                    let Some(length) = payload_length(header) else {
-                        continue;
+                    let length = match FrameHeader::parse(&mut Cursor::new(header)) {
+                        Ok(None) => continue,
+                        Ok(Some((header, length))) => {
+                            // Control frames come between those of a message (section 5.4).
+                            if let OpCode::Data(_) = header.opcode {
+                                self.is_message_open = !header.is_final;
+                            }
+                            length
+                        }
+                        // The WebSocket ends the connection.
+                        Err(_) => u64::MAX,
                     };
-                    // Control frames come between those of a message (section 5.4).
-                    let first = header.first().copied().unwrap_or_default();
-                    if first & CONTROL == 0 {
-                        self.is_message_open = first & FINAL == 0;
-                    }
                     self.place = match length {
                         0 => Place::Header(Vec::new()),
                         length => Place::Payload(length),
@@ -84,31 +93,6 @@ impl Frames {
         }
     }
 }
-
-/// How long the frame with this header is, once that is whole.
-fn payload_length(header: &[u8]) -> Option<u64> {
-    let [_, second, rest @ ..] = header else {
-        return None;
-    };
-    let key = if second & MASKED == 0 { 0 } else { 4 };
-    let length_octets = match second & !MASKED {
-        126 => 2,
-        127 => 8,
-        _ => 0,
-    };
-    if rest.len() < length_octets + key {
-        return None;
-    }
-    let extended = rest.iter().take(length_octets);
-    Some(match length_octets {
-        0 => u64::from(second & !MASKED),
-        _ => extended.fold(0, |length, octet| length << 8 | u64::from(*octet)),
-    })
-}
-
-const FINAL: u8 = 0x80;
-const CONTROL: u8 = 0x08;
-const MASKED: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {
