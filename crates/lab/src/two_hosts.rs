@@ -24,7 +24,7 @@ pub(crate) const PORT: u16 = 5001;
 
 /// How long nothing may come before a run counts as broken down: several timeouts in a row, each twice as long
 /// as the one before.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(100);
 
 const CLIENT: &str = "client";
 const SERVER: &str = "server";

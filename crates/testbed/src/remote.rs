@@ -15,7 +15,7 @@ use crate::state::{Directory, Known, StateError};
 use crate::testbed::{UnknownHost, end_programs_of, set_variables};
 
 /// How long a network that is asked to go down may take, and how long one that is told to.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How often is looked whether it is down.
 const LOOK: Duration = Duration::from_millis(20);
@@ -150,7 +150,7 @@ impl Remote {
 pub fn take_down(directory: &Directory, known: &Known) -> Result<bool, RemoteError> {
     let is_up = || directory.find(Some(&known.name)).is_ok();
     let wait_while = |condition: &dyn Fn() -> bool| {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while condition() && Instant::now() < end {
             std::thread::sleep(LOOK);
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::topology::check_name;
 
 /// How long somebody else may be about to look at a place, or to delete it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often is looked whether that is over.
 const LOOK: Duration = Duration::from_millis(1);
@@ -263,7 +263,7 @@ impl Directory {
             path: file.clone(),
             error,
         };
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             DirBuilder::new()
                 .recursive(true)

@@ -28,7 +28,7 @@ pub const HOST_VARIABLE: &str = "TANDEM_NET_HOST";
 pub const ID_VARIABLE: &str = "TANDEM_NET_ID";
 
 /// How long programs that are asked to end may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A network that is up: hosts as network namespaces, with routers and links between them in an emulator.
 ///
@@ -308,7 +308,7 @@ impl Testbed {
             let mut hosts = self.hosts.iter();
             hosts.any(|host| host.namespace.identity() == identity)
         };
-        end_programs(is_ours, PATIENCE)
+        end_programs(is_ours, TIMEOUT)
     }
 }
 
@@ -398,7 +398,7 @@ fn v6(address: IpAddr) -> Option<Ipv6Addr> {
 /// of its own some time after an address was added, and until then drops what comes.
 fn wait_until_taken(addresses: &[Ipv6Addr]) {
     const LOOK: Duration = Duration::from_millis(1);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while Instant::now() < end {
         let routes = fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
         if addresses
@@ -449,7 +449,7 @@ pub fn end_programs_of(id: &str) -> Vec<Program> {
         let mut variables = environment.split(|octet| *octet == 0);
         variables.any(|one| one == variable)
     };
-    end_programs(is_meant, PATIENCE)
+    end_programs(is_meant, TIMEOUT)
 }
 
 /// A text that no other network has.

@@ -18,7 +18,7 @@ use super::{Bulk, Carried, Transport, Until, message, sctp_config};
 use crate::context::Context;
 use crate::experiment::On;
 use crate::net::{Watch, joined, runtime};
-use crate::two_hosts::{Over, PATIENCE, PORT, Ready, TwoHosts, sctp_endpoint, tcp_socket};
+use crate::two_hosts::{Over, PORT, Ready, TIMEOUT, TwoHosts, sctp_endpoint, tcp_socket};
 
 /// What one end has counted.
 struct End {
@@ -80,7 +80,7 @@ fn receive_tcp(address: IpAddr, bulk: &Bulk, ready: Ready) -> anyhow::Result<End
     listener.bind(&SocketAddr::new(address, PORT).into())?;
     listener.listen(i32::from(bulk.flows))?;
     let _ = ready.send(());
-    listener.set_read_timeout(Some(PATIENCE))?;
+    listener.set_read_timeout(Some(TIMEOUT))?;
     let ends = thread::scope(|scope| {
         let readers: Vec<_> = (0..bulk.flows)
             .map(|_| {
@@ -110,7 +110,7 @@ fn together(ends: &[End], up: Instant) -> anyhow::Result<End> {
 
 /// Reads until the sender has ended the connection.
 fn read(mut stream: TcpStream, up: Instant, window: usize) -> anyhow::Result<End> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut buffer = vec![0; window];
     let mut end = End {
         bytes: 0,
@@ -156,10 +156,10 @@ fn send_tcp(from: IpAddr, to: IpAddr, bulk: &Bulk) -> anyhow::Result<(End, Count
 fn write(from: IpAddr, to: IpAddr, bulk: &Bulk) -> anyhow::Result<(End, Option<u64>)> {
     let socket = tcp_socket(from, bulk.window)?;
     socket.bind(&SocketAddr::new(from, 0).into())?;
-    socket.connect_timeout(&SocketAddr::new(to, PORT).into(), PATIENCE)?;
+    socket.connect_timeout(&SocketAddr::new(to, PORT).into(), TIMEOUT)?;
     let mut stream = TcpStream::from(socket);
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let up = Instant::now();
     let payload = vec![0; message(On::Net)];
     let mut messages = 0;
@@ -196,7 +196,7 @@ fn receive_sctp(address: IpAddr, bulk: &Bulk, ready: Ready) -> anyhow::Result<En
     let received = runtime.block_on(async {
         let (_stack, endpoint) = sctp_endpoint(address, sctp_config(bulk))?;
         let _ = ready.send(());
-        let accepted = timeout(PATIENCE, endpoint.accept()).await;
+        let accepted = timeout(TIMEOUT, endpoint.accept()).await;
         let association = accepted.ok().flatten().context("nobody came")?;
         let up = Instant::now();
         let mut end = End {
@@ -204,7 +204,7 @@ fn receive_sctp(address: IpAddr, bulk: &Bulk, ready: Ready) -> anyhow::Result<En
             up,
             last: up,
         };
-        while let Some(message) = timeout(PATIENCE, association.receive())
+        while let Some(message) = timeout(TIMEOUT, association.receive())
             .await
             .context("no more came")?
         {
@@ -240,11 +240,11 @@ fn send_sctp(
             messages += 1;
         }
         let last = Instant::now();
-        timeout(PATIENCE, association.shutdown())
+        timeout(TIMEOUT, association.shutdown())
             .await
             .context("the receiver does not end it")?;
         // A receiver that has not heard the last packet asks again (RFC 9260 section 9.2), and is answered.
-        let _ = timeout(PATIENCE, is_over).await;
+        let _ = timeout(TIMEOUT, is_over).await;
         let counted = Counted {
             sctp: Some(stack.statistics().await.sctp),
             ..Counted::default()

@@ -13,7 +13,7 @@ use crate::net::Lateness;
 use crate::pair::{PORT, Pair};
 
 /// Long enough for any number of timeouts.
-const PATIENCE: Duration = Duration::from_secs(4 * 3600);
+const TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
 pub(super) fn carry(context: &Context, number: u64, bulk: &Bulk) -> anyhow::Result<Carried> {
     let tcp = TcpConfig {
@@ -32,7 +32,7 @@ pub(super) fn carry(context: &Context, number: u64, bulk: &Bulk) -> anyhow::Resu
     };
     if let Until::Time(time) = bulk.until {
         let up = |host: &TransportHost| flows.iter().all(|flow| state(host, *flow).is_some());
-        let (client, deadline) = (pair.client, pair.start + PATIENCE);
+        let (client, deadline) = (pair.client, pair.start + TIMEOUT);
         pair.simulation
             .run(deadline, |simulation| up(simulation.host(client)))?;
         let end = pair.simulation.now() + time;
@@ -82,7 +82,7 @@ fn drain(pair: &mut Pair, flows: &[FlowId]) -> anyhow::Result<(Instant, u64)> {
             done.then_some(sent + state.sent)
         })
     };
-    let deadline = pair.start + PATIENCE;
+    let deadline = pair.start + TIMEOUT;
     pair.simulation
         .run(deadline, |simulation| idle(simulation).is_some())?;
     let taken = pair.simulation.now();

@@ -42,7 +42,7 @@ const USERS: u32 = 100;
 const DOMAIN: &str = "far.example";
 
 /// How long registrations may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a proxy may have a request after the last call has ended: 64 T1, which is what Timers B, F and H take
 /// (RFC 3261 section 17), after a CANCEL once more.
@@ -139,7 +139,7 @@ impl Scene<'_> {
         };
         let mut callers = self.on("callers", LoadRun::start(callers))??;
         let (start, left) = self.runtime.block_on(async {
-            let registered = callees.register(None, PATIENCE).await?;
+            let registered = callees.register(None, TIMEOUT).await?;
             anyhow::ensure!(
                 registered.registered == USERS,
                 "{} of {USERS} callees are registered",

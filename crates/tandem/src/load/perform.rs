@@ -55,8 +55,8 @@ impl Job {
         match performed {
             // Nothing is known that could be written.
             Err(error) if done.registered.is_none() && done.outcome.is_none() => {
-                if let Err(trouble) = records {
-                    complain!("tandem: {trouble:#}");
+                if let Err(unwritten) = records {
+                    complain!("tandem: {unwritten:#}");
                 }
                 Err(error)
             }
@@ -86,14 +86,14 @@ impl Job {
                 name: "registering",
                 planned: Planned::Unlimited,
             };
-            let mut patience = Patience::new(registration, users);
-            let registering = load.register(registration.per_second, patience.longest);
+            let mut timeout = RegistrationTimeout::new(registration, users);
+            let registering = load.register(registration.per_second, timeout.longest);
             let outcome = display
                 .watch(
                     phase,
                     &control,
                     &live,
-                    |snapshot| patience.is_over(snapshot),
+                    |snapshot| timeout.is_over(snapshot),
                     registering,
                 )
                 .await?;
@@ -155,7 +155,7 @@ impl Job {
 /// How long registrations are waited for. Users who were refused or not answered try again after a while,
 /// which need not be waited for.
 #[derive(Debug)]
-struct Patience {
+struct RegistrationTimeout {
     /// At the very most.
     longest: Duration,
     /// Before this they may not all have begun.
@@ -165,18 +165,18 @@ struct Patience {
     ended: u64,
 }
 
-impl Patience {
+impl RegistrationTimeout {
     /// How long the last registrations may take to be answered: 64·T1 (RFC 3261 section 17.1.2.2), and a
     /// second attempt of those that timed out.
     const LONGEST: Duration = Duration::from_secs(70);
     const SHORTEST: Duration = Duration::from_secs(2);
 
-    fn new(registration: Registration, users: u64) -> Patience {
+    fn new(registration: Registration, users: u64) -> RegistrationTimeout {
         let beginning = registration
             .per_second
             .and_then(|rate| Duration::try_from_secs_f64(users as f64 / rate).ok())
             .unwrap_or_default();
-        Patience {
+        RegistrationTimeout {
             longest: beginning.saturating_add(Self::LONGEST),
             shortest: beginning.saturating_add(Self::SHORTEST),
             users,

@@ -357,13 +357,13 @@ impl Results {
     }
 }
 
-/// Tells all troubles but the first, which is for the caller to tell.
-pub(super) fn first_of(troubles: impl IntoIterator<Item = anyhow::Error>) -> anyhow::Result<()> {
-    let mut troubles = troubles.into_iter();
-    let Some(first) = troubles.next() else {
+/// Prints all errors but the first, which it returns for the caller to print.
+pub(super) fn first_of(errors: impl IntoIterator<Item = anyhow::Error>) -> anyhow::Result<()> {
+    let mut errors = errors.into_iter();
+    let Some(first) = errors.next() else {
         return Ok(());
     };
-    for other in troubles {
+    for other in errors {
         complain!("tandem: {other:#}");
     }
     Err(first)

@@ -29,12 +29,12 @@ impl Results {
             text.push_str(&table.to_terminal(width()));
         }
         let machine = Machine::detect();
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         let mut note = |written: anyhow::Result<()>, what: &str, path: &Path| match written {
             Ok(()) => {
                 let _ = write!(text, "\n{what}: {}", path.display());
             }
-            Err(trouble) => troubles.push(trouble),
+            Err(error) => errors.push(error),
         };
         if let Some(path) = &outputs.json {
             let run = RunDocument::new(&self);
@@ -56,7 +56,7 @@ impl Results {
             text.push('\n');
         }
         print(&text);
-        first_of(self.failure.take().into_iter().chain(troubles))?;
+        first_of(self.failure.take().into_iter().chain(errors))?;
         let ending = self.ending();
         if ending == Ending::Invalid {
             complain!(

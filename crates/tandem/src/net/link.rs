@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testbed::control::{LineState, Request, State, Way};
 
 use super::treatment::{self, NewTreatment, show};
-use super::{Which, troubles};
+use super::{Which, anomalies};
 use crate::perf::output::width;
 
 /// Set links, cut them and heal them.
@@ -105,7 +105,7 @@ fn list(arguments: &List) -> anyhow::Result<()> {
             push(format!("{first} to {second}"), &link.forward);
             push(format!("{second} to {first}"), &link.backward);
         }
-        table.to_terminal(width()) + &troubles(&state)
+        table.to_terminal(width()) + &anomalies(&state)
     })
 }
 

@@ -114,8 +114,8 @@ fn say(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> any
 }
 
 /// What became of packets that neither links nor rules dropped, a line for each kind since the network came up.
-fn troubles(state: &State) -> String {
-    let lines = state.troubles().into_iter();
+fn anomalies(state: &State) -> String {
+    let lines = state.anomalies().into_iter();
     lines.map(|line| line + "\n").collect()
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use testbed::control::{LineState, Request, State};
 
 use super::selection::selection;
-use super::{Which, troubles};
+use super::{Which, anomalies};
 use crate::perf::output::{print, print_line, width};
 use crate::values::{count, duration};
 
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             print_line(&look.to_string());
         } else {
             let mut text = table(&all).to_terminal(width());
-            text.push_str(&troubles(&now));
+            text.push_str(&anomalies(&now));
             if redraws {
                 terminal.clear_last_lines(shown_lines)?;
             }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{LONGEST_LINE, Request};
 
 /// How long an answer may take: what is asked for takes microseconds, but machines are busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest answer, in bytes: the state of as many links and rules as there may be.
 const LONGEST_ANSWER: u64 = 64 << 20;
@@ -52,8 +52,8 @@ impl Client {
     /// Nobody is there.
     pub fn connect(socket: &Path) -> Result<Client, ClientError> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(Client {
             stream: BufReader::new(stream),
         })

@@ -19,7 +19,7 @@ use crate::words::{config_instead, config_over};
 const MAXIMUM_CONNECTIONS: usize = 64;
 
 /// How long a conversation may be silent, and an answer take to be read.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A network under control.
 #[derive(Debug)]
@@ -184,7 +184,7 @@ async fn converse(mut stream: UnixStream, control: &Control) -> io::Result<()> {
         let mut line = Vec::new();
         let longest = LONGEST_LINE as u64 + 1;
         let mut bounded = (&mut read).take(longest);
-        tokio::time::timeout(PATIENCE, bounded.read_until(b'\n', &mut line)).await??;
+        tokio::time::timeout(TIMEOUT, bounded.read_until(b'\n', &mut line)).await??;
         if line.is_empty() {
             return Ok(());
         }
@@ -202,7 +202,7 @@ async fn converse(mut stream: UnixStream, control: &Control) -> io::Result<()> {
         };
         let mut text = answer.to_string();
         text.push('\n');
-        tokio::time::timeout(PATIENCE, write.write_all(text.as_bytes())).await??;
+        tokio::time::timeout(TIMEOUT, write.write_all(text.as_bytes())).await??;
         if !is_whole {
             return Ok(());
         }

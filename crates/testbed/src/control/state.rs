@@ -40,24 +40,24 @@ pub struct RouterState {
 impl State {
     /// What became of packets that neither links nor rules dropped, and that did not arrive as they were: a line
     /// for each kind that there was.
-    pub fn troubles(&self) -> Vec<String> {
-        let mut troubles = Vec::new();
-        let mut tell = |who: &str, count: u64, what: &str| {
+    pub fn anomalies(&self) -> Vec<String> {
+        let mut anomalies = Vec::new();
+        let mut add = |who: &str, count: u64, what: &str| {
             if count > 0 {
-                troubles.push(format!("{who}: {count} packets {what}"));
+                anomalies.push(format!("{who}: {count} packets {what}"));
             }
         };
-        tell("hosts", self.undelivered_packets, "not delivered");
-        tell("network", self.refused_packets, "too many in transit");
+        add("hosts", self.undelivered_packets, "not delivered");
+        add("network", self.refused_packets, "too many in transit");
         for RouterState { name, counted } in &self.routers {
-            tell(name, counted.malformed_packets, "malformed");
-            tell(name, counted.not_for_routers_packets, "not for routers");
-            tell(name, counted.time_exceeded_packets, "time to live exceeded");
-            tell(name, counted.unreachable_packets, "no route");
-            tell(name, counted.too_big_packets, "too big");
-            tell(name, counted.fragmented_packets, "fragmented");
+            add(name, counted.malformed_packets, "malformed");
+            add(name, counted.not_for_routers_packets, "not for routers");
+            add(name, counted.time_exceeded_packets, "time to live exceeded");
+            add(name, counted.unreachable_packets, "no route");
+            add(name, counted.too_big_packets, "too big");
+            add(name, counted.fragmented_packets, "fragmented");
         }
-        troubles
+        anomalies
     }
 }
 

@@ -45,7 +45,7 @@ async function poll() {
   if (state && next.seconds <= state.seconds) return;
   record(state, next);
   state = next;
-  $("status").textContent = `up ${duration(state.seconds)}, ${state.under_way_packets} packets under way${troubles(state)}`;
+  $("status").textContent = `up ${duration(state.seconds)}, ${state.under_way_packets} packets under way${anomalies(state)}`;
   $("status").className = "";
   showTopology();
   showRules();
@@ -54,18 +54,18 @@ async function poll() {
 }
 
 // What became of packets that neither links nor rules dropped.
-function troubles(of) {
-  const told = [["hosts", of.undelivered_packets, "not delivered"]];
-  told.push(["network", of.refused_packets, "too many in transit"]);
+function anomalies(of) {
+  const counts = [["hosts", of.undelivered_packets, "not delivered"]];
+  counts.push(["network", of.refused_packets, "too many in transit"]);
   for (const { name, counted } of of.routers) {
-    told.push([name, counted.malformed_packets, "malformed"]);
-    told.push([name, counted.not_for_routers_packets, "not for routers"]);
-    told.push([name, counted.time_exceeded_packets, "time to live exceeded"]);
-    told.push([name, counted.unreachable_packets, "no route"]);
-    told.push([name, counted.too_big_packets, "too big"]);
-    told.push([name, counted.fragmented_packets, "fragmented"]);
+    counts.push([name, counted.malformed_packets, "malformed"]);
+    counts.push([name, counted.not_for_routers_packets, "not for routers"]);
+    counts.push([name, counted.time_exceeded_packets, "time to live exceeded"]);
+    counts.push([name, counted.unreachable_packets, "no route"]);
+    counts.push([name, counted.too_big_packets, "too big"]);
+    counts.push([name, counted.fragmented_packets, "fragmented"]);
   }
-  return told.filter(([, count]) => count).map(([who, count, what]) => `, ${who}: ${count} ${what}`).join("");
+  return counts.filter(([, count]) => count).map(([who, count, what]) => `, ${who}: ${count} ${what}`).join("");
 }
 
 async function pollForEver() {

@@ -29,7 +29,7 @@ const PRIMARY: &str = "upper-client";
 const OTHER: &str = "lower-client";
 
 /// How long a handshake may take, and the receiver waits for it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn observe(
     context: &Context,
@@ -92,7 +92,7 @@ async fn receive(
     start: Instant,
 ) -> anyhow::Result<Vec<(Duration, u64)>> {
     let (_stack, endpoint) = endpoint(testbed.addresses("server"), timing, None)?;
-    let accepted = tokio::time::timeout(PATIENCE, endpoint.accept()).await;
+    let accepted = tokio::time::timeout(TIMEOUT, endpoint.accept()).await;
     let association = accepted.ok().flatten().context("nobody came")?;
     let mut arrivals = Vec::new();
     // Until the sender shuts down.
@@ -177,7 +177,7 @@ async fn send(
 
 /// The receiver may not be there yet: it is asked again.
 async fn connected(endpoint: &Endpoint, primary: IpAddr) -> anyhow::Result<Association> {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + TIMEOUT;
     loop {
         let to = ConnectTo {
             addresses: vec![primary],

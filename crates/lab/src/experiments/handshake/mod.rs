@@ -191,7 +191,7 @@ fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Ob
         .server()
         .endpoint(PORT)
         .map_or(0, |endpoint| endpoint.association_count());
-    let sctp_message = sctp.run_until_received(1, PATIENCE)?;
+    let sctp_message = sctp.run_until_received(1, TIMEOUT)?;
     sctp.run_until(sctp_message + 2 * delay)?;
     let packets = arrivals(&mut sctp, |packet| match packet {
         Packet::Sctp(bytes) => chunks(bytes),
@@ -200,7 +200,7 @@ fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Ob
 
     let mut tcp = pair(2 * number + 1);
     tcp.open_tcp(load);
-    let tcp_message = tcp.run_until_received(1, PATIENCE)?;
+    let tcp_message = tcp.run_until_received(1, TIMEOUT)?;
     let segments = arrivals(&mut tcp, |packet| match packet {
         // Headers and options of a segment without data are smaller than the message.
         Packet::Tcp(bytes) if bytes.len() > MESSAGE => vec!["data".to_owned()],
@@ -221,7 +221,7 @@ fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Ob
 }
 
 /// Many times what a handshake takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What has come to both hosts, in order.
 fn arrivals(pair: &mut Pair, told: impl Fn(&Packet) -> Vec<String>) -> Vec<Arrived> {

@@ -17,7 +17,7 @@ use sctp::{Connect, Endpoint, EndpointConfig, Event, PathAddress, SendInfo};
 use socket2::{Domain, Protocol, Socket, Type};
 use testbed::{Testbed, Topology, ready_made};
 
-use super::{Arrived, MESSAGE, Observation, PATIENCE, chunks, told};
+use super::{Arrived, MESSAGE, Observation, TIMEOUT, chunks, told};
 use crate::context::Context;
 use crate::net::{SaysItIsOver, Watch, ahead_of_others, joined};
 use crate::pair::{MTU, PORT};
@@ -393,7 +393,7 @@ fn serve(
     is_over: &AtomicBool,
 ) -> anyhow::Result<(usize, SystemTime)> {
     let mut held = 0;
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIMEOUT {
         speaker.turn(|endpoint, packet| {
             if chunks(packet)
                 .first()
@@ -415,7 +415,7 @@ fn serve(
         }
         anyhow::ensure!(!is_over.load(Ordering::Relaxed), "the client has ended");
     }
-    anyhow::bail!("no message came within {PATIENCE:?}")
+    anyhow::bail!("no message came within {TIMEOUT:?}")
 }
 
 /// Opens an association with a message to send at once, and goes on until all is over.
@@ -438,7 +438,7 @@ fn call(mut speaker: Speaker, server: IpAddr, is_over: &AtomicBool) -> anyhow::R
         while let Some(event) = speaker.endpoint.poll_event() {
             is_up |= matches!(event, Event::CommunicationUp { .. });
         }
-        anyhow::ensure!(now.elapsed() < PATIENCE, "the association does not come up");
+        anyhow::ensure!(now.elapsed() < TIMEOUT, "the association does not come up");
     }
     Ok(())
 }
@@ -450,17 +450,17 @@ fn tcp(testbed: &Testbed, server: IpAddr) -> anyhow::Result<SystemTime> {
     thread::scope(|scope| {
         let calling = scope.spawn(move || {
             testbed.enter("client")?;
-            let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+            let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
             stream.set_nodelay(true)?;
             stream.write_all(&[0; MESSAGE])?;
             // Until the server has it.
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             let _ = stream.read(&mut [0]);
             anyhow::Ok(())
         });
         let read = || {
             let mut stream = TcpStream::from(listener.accept()?.0);
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             stream.read_exact(&mut [0; MESSAGE])?;
             anyhow::Ok(SystemTime::now())
         };
@@ -481,7 +481,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<Socket> {
     listener.set_reuse_address(true)?;
     listener.bind(&address.into())?;
     listener.listen(1)?;
-    listener.set_read_timeout(Some(PATIENCE))?;
+    listener.set_read_timeout(Some(TIMEOUT))?;
     Ok(listener)
 }
 

@@ -21,7 +21,7 @@ use super::reception::{
 use super::{CALLS, Carrier, DELAY, MESSAGE, RATE, WINDOW, sctp_config};
 use crate::context::Context;
 use crate::net::{Watch, joined, runtime};
-use crate::two_hosts::{Over, PATIENCE, PORT, Ready, TwoHosts, sctp_endpoint, tcp_socket};
+use crate::two_hosts::{Over, PORT, Ready, TIMEOUT, TwoHosts, sctp_endpoint, tcp_socket};
 
 /// Times of packets are those of the system's clock, and so are all others here.
 type Stamped = Vec<(SystemTime, u64)>;
@@ -134,10 +134,10 @@ fn after(number: u64) -> Duration {
 fn send_tcp(from: IpAddr, to: IpAddr, messages: u64) -> anyhow::Result<Stamped> {
     let socket = tcp_socket(from, WINDOW)?;
     socket.bind(&SocketAddr::new(from, 0).into())?;
-    socket.connect_timeout(&SocketAddr::new(to, PORT).into(), PATIENCE)?;
+    socket.connect_timeout(&SocketAddr::new(to, PORT).into(), TIMEOUT)?;
     let mut stream = TcpStream::from(socket);
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut sent = Vec::new();
     let begin = Instant::now();
     for number in 0..messages {
@@ -158,9 +158,9 @@ fn receive_tcp(address: IpAddr, ready: Ready) -> anyhow::Result<Stamped> {
     listener.bind(&SocketAddr::new(address, PORT).into())?;
     listener.listen(1)?;
     let _ = ready.send(());
-    listener.set_read_timeout(Some(PATIENCE))?;
+    listener.set_read_timeout(Some(TIMEOUT))?;
     let mut stream = TcpStream::from(listener.accept()?.0);
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut received = Vec::new();
     let mut buffer = vec![0; WINDOW];
     let mut pending = Vec::new();
@@ -214,11 +214,11 @@ fn send_sctp(
             sent.push((SystemTime::now(), number));
             association.send(info, message).await?;
         }
-        timeout(PATIENCE, association.shutdown())
+        timeout(TIMEOUT, association.shutdown())
             .await
             .context("the receiver does not end it")?;
         // A receiver that has not heard the last packet asks again (RFC 9260 section 9.2), and is answered.
-        let _ = timeout(PATIENCE, is_over).await;
+        let _ = timeout(TIMEOUT, is_over).await;
         anyhow::Ok(sent)
     });
     runtime.shutdown_background();
@@ -230,10 +230,10 @@ fn receive_sctp(address: IpAddr, ready: Ready) -> anyhow::Result<Stamped> {
     let received = runtime.block_on(async {
         let (_stack, endpoint) = sctp_endpoint(address, sctp_config())?;
         let _ = ready.send(());
-        let accepted = timeout(PATIENCE, endpoint.accept()).await;
+        let accepted = timeout(TIMEOUT, endpoint.accept()).await;
         let association = accepted.ok().flatten().context("nobody came")?;
         let mut received = Vec::new();
-        while let Some(message) = timeout(PATIENCE, association.receive())
+        while let Some(message) = timeout(TIMEOUT, association.receive())
             .await
             .context("no more came")?
         {

@@ -14,7 +14,7 @@ use crate::pair::{Pair, Way};
 const FRAMING: usize = 4;
 
 /// Longer than any recovery takes at the losses here.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Says when it began, and what came of it.
 pub(super) fn carry(
@@ -54,7 +54,7 @@ pub(super) fn carry(
         _ => pair.open_sctp(load)?,
     };
     let lasts = Duration::from_secs_f64(messages as f64 / RATE);
-    pair.run_until_received(messages as usize, lasts + PATIENCE)?;
+    pair.run_until_received(messages as usize, lasts + TIMEOUT)?;
     let packets = pair.server().arrivals().iter();
     let packets = packets.filter_map(|(at, packet)| match (packet, carrier) {
         (Packet::Tcp(bytes), Carrier::Tcp) => Some((*at, &bytes[..])),

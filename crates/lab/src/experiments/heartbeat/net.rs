@@ -35,7 +35,7 @@ const ASSOCIATIONS: u16 = 50;
 const LINKS: [&str; 2] = ["upper-client", "lower-client"];
 
 /// How long the set-up of an association may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn observe(context: &Context, config: &EndpointConfig) -> anyhow::Result<Observation> {
     context.steps(PHASES.len() as u64);
@@ -140,7 +140,7 @@ async fn host(testbed: &Testbed, config: &EndpointConfig, tell: Sender<()>) -> a
     let _ = tell.send(());
     let mut associations = Vec::new();
     for _ in 0..ASSOCIATIONS {
-        let accepted = tokio::time::timeout(PATIENCE, endpoint.accept()).await;
+        let accepted = tokio::time::timeout(TIMEOUT, endpoint.accept()).await;
         associations.push(accepted.ok().flatten().context("somebody did not come")?);
     }
     for association in associations {
@@ -197,7 +197,7 @@ async fn connected(
         encapsulation_port: None,
         config: None,
     };
-    let association = tokio::time::timeout(PATIENCE, endpoint.connect_to(to)).await??;
+    let association = tokio::time::timeout(TIMEOUT, endpoint.connect_to(to)).await??;
     Ok((endpoint, association))
 }
 

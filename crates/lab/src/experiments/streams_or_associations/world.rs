@@ -168,14 +168,14 @@ impl World {
 
     fn run(&mut self, done: impl Fn(&ScaleHost, &ScaleHost) -> bool) -> anyhow::Result<()> {
         let (client, server) = (self.client, self.server);
-        let deadline = self.simulation.now() + PATIENCE;
+        let deadline = self.simulation.now() + TIMEOUT;
         let is_done = |simulation: &Simulation<ScaleHost>| {
             done(simulation.host(client), simulation.host(server))
         };
         self.simulation.run(deadline, is_done)?;
         ensure!(
             is_done(&self.simulation),
-            "it is not done after {PATIENCE:?}"
+            "it is not done after {TIMEOUT:?}"
         );
         Ok(())
     }
@@ -189,7 +189,7 @@ impl World {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(3600);
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// An endpoint that opens associations one after the other, and then sends on all of them.
 struct ScaleHost {

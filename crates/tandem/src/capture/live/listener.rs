@@ -16,7 +16,7 @@ use super::room::{Room, Taken};
 const WAITING: usize = 65_536;
 
 /// How long it takes at most until the thread sees that it is to end.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long it takes at most to read what the kernel has at the end.
 const LONGEST_END: Duration = Duration::from_secs(5);
@@ -115,11 +115,11 @@ fn listen(
         shared.dropped[1].fetch_add(1, Ordering::Relaxed);
     };
     loop {
-        let patience = shared.stop.get().map_or(PATIENCE, |_| Duration::ZERO);
-        let received = socket.receive(patience);
+        let timeout = shared.stop.get().map_or(TIMEOUT, |_| Duration::ZERO);
+        let received = socket.receive(timeout);
         let end = shared.stop.get();
         let heard = match received {
-            Ok(None) if patience.is_zero() => return,
+            Ok(None) if timeout.is_zero() => return,
             Ok(None) => continue,
             // On a busy link there would always be one more; where the clock was set back they all seem old.
             Ok(Some(packet))

@@ -65,10 +65,10 @@ impl Measuring<'_> {
         let parameters = self.parameters(measured);
         let mut text = String::new();
         let machine = Machine::detect();
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         let mut note = |written: anyhow::Result<()>, what: &str, path: &Path| match written {
             Ok(()) => text.push_str(&format!("{what}: {}\n", path.display())),
-            Err(trouble) => troubles.push(trouble),
+            Err(error) => errors.push(error),
         };
         if let Some(path) = &arguments.json {
             let document = Document::new(machine.clone(), self.seed, &parameters, vec![measured]);
@@ -97,6 +97,6 @@ impl Measuring<'_> {
             note(written, "Page with plots", path);
         }
         print(&text);
-        first_of(troubles)
+        first_of(errors)
     }
 }

@@ -22,7 +22,7 @@ pub(super) const PORT: u16 = 9000;
 pub(super) const ENCAPSULATION_PORT: u16 = 9899;
 
 /// How long it may take to begin.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The listener. It ends when this is dropped.
 pub(super) struct Listener {
@@ -108,7 +108,7 @@ impl Listener {
         };
         let reader = thread::Builder::new().name("listener".to_owned());
         listener.reader = Some(reader.spawn(read)?);
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while !listener.state().is_ready {
             let lives = !listener.state().has_ended && Instant::now() < end;
             anyhow::ensure!(lives, "the listener does not begin");
