@@ -40,7 +40,7 @@ use siphasher::sip::SipHasher24;
 
 use super::binding::AddressOfRecord;
 use super::keys::Keys;
-use super::read_uri::ReadUri;
+use super::read_uri::{CALL, ReadUri};
 use crate::text::Digits;
 
 /// Writes and reads marks under one key.
@@ -106,9 +106,6 @@ struct Minute(u32);
 /// A mark as it is written, or what takes the place of one that nobody is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MarkText([u8; MARK_LENGTH]);
-
-/// The parameter of our Record-Route URIs that has the mark.
-pub(crate) const CALL: &str = "call";
 
 /// How many octets a mark has.
 pub(crate) const MARK_LENGTH: usize = 32;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sip::{Flow, Message, Method, Name, Onward, Transport, Uri};
 
-use super::dialog_mark::{CALL, MarkText};
+use super::dialog_mark::MarkText;
 use super::flow_token::FlowTokens;
 use super::identity::Origin;
+use super::read_uri::CALL;
 use super::route;
 use super::target::{is_at_contact, is_sips};
 use crate::text::decimal;

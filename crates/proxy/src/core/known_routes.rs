@@ -10,9 +10,9 @@ use std::net::SocketAddr;
 use sip::{Flow, Uri};
 use siphasher::sip::SipHasher13;
 
-use super::dialog_mark::{CALL, MARK_LENGTH};
+use super::dialog_mark::MARK_LENGTH;
 use super::flow_token::FlowTokens;
-use super::read_uri::ReadUri;
+use super::read_uri::{CALL, ReadUri};
 
 /// How Route values begin that were found to lead to us and to end with their mark.
 #[derive(Debug, Default)]

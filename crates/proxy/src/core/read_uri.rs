@@ -4,7 +4,8 @@ use std::ops::Deref;
 
 use sip::SipUri;
 
-use super::dialog_mark::CALL;
+/// The parameter of our Record-Route URIs that has the mark.
+pub(crate) const CALL: &str = "call";
 
 /// A SIP URI, and those of its parameters by which it is decided where a request goes, found in one pass.
 ///

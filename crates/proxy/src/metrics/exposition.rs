@@ -14,12 +14,19 @@ use prometheus_client::registry::Registry;
 use sip::Transport;
 use sip_net::{PathState, PathStatus, SctpAssociation, WireStatistics};
 
-use super::snapshot::Snapshot;
+use super::snapshot::{Observer, Snapshot};
 use super::traffic::{Direction, RESPONSE_CLASSES};
 use crate::core::{Histogram, LATENCY_BOUNDS, METHOD_CLASSES, method_class_name};
 
+impl Observer {
+    /// All metrics, in the text format of OpenMetrics 1.0.
+    pub async fn metrics(&self) -> String {
+        write(self.snapshot().await)
+    }
+}
+
 /// Puts a snapshot into words.
-pub(super) fn write(snapshot: Snapshot) -> String {
+fn write(snapshot: Snapshot) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(snapshot));
     let mut text = String::new();

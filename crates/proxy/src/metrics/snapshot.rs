@@ -8,7 +8,6 @@ use sip::Transport;
 use sip_net::resolve::{HopHealth, Resolver, ResolverStatistics};
 use sip_net::{SctpAssociation, Transports, WireStatistics};
 
-use super::exposition;
 use super::process::Process;
 use crate::driver::{Commanders, Report};
 use crate::location::{LocationStatistics, Store};
@@ -85,12 +84,7 @@ impl Observer {
         }
     }
 
-    /// All metrics, in the text format of OpenMetrics 1.0.
-    pub async fn metrics(&self) -> String {
-        exposition::write(self.snapshot().await)
-    }
-
-    async fn snapshot(&self) -> Snapshot {
+    pub(super) async fn snapshot(&self) -> Snapshot {
         let watched = &self.watched;
         let mut wire = Vec::with_capacity(Transport::ALL.len());
         for transport in Transport::ALL {

@@ -8,16 +8,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::by_weight;
 
-use super::group::{Group, Member};
+use super::group::{Group, Member, MemberName};
 use super::settings::Routing;
 use super::static_route::NextHopUri;
-
-/// Names a member of a group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MemberName {
-    pub(crate) group: Arc<str>,
-    pub(crate) uri: Arc<str>,
-}
 
 /// What became of a request or probe to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Servers of which a request goes to one, and to another when that fails.
@@ -93,4 +94,11 @@ impl Probing {
     pub(crate) fn is_up(&self, status: u16) -> bool {
         self.up.iter().any(|statuses| statuses.contains(&status))
     }
+}
+
+/// Names a member of a group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MemberName {
+    pub(crate) group: Arc<str>,
+    pub(crate) uri: Arc<str>,
 }

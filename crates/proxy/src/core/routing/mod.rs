@@ -24,7 +24,8 @@ pub use pattern::Pattern;
 pub use settings::{Routing, RoutingError};
 pub use static_route::{Route, RouteTarget};
 
-pub(crate) use dispatcher::{Dispatcher, MemberName, Outcome};
+pub(crate) use dispatcher::{Dispatcher, Outcome};
 pub(crate) use drop_list::Dropped;
+pub(crate) use group::MemberName;
 pub(crate) use probe::{Probe, Probes};
 pub(crate) use static_route::{NextHopUri, Routed};

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use sip::transaction::ClientId;
 
-use super::dispatcher::{Dispatcher, MemberName};
+use super::dispatcher::Dispatcher;
+use super::group::MemberName;
 use crate::core::target::Target;
 
 /// The schedule of probes and those that have had no final response.

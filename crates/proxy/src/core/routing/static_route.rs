@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sip::{Host, Message, Method, Peer, SipUri, Transport, Uri};
 
-use super::dispatcher::MemberName;
+use super::group::MemberName;
 use crate::core::policy::Mode;
 use crate::core::read_uri::ReadUri;
 use crate::core::uri::{self, rehosted};
