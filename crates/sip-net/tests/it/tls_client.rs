@@ -14,7 +14,7 @@ use sip_net::{
     CertificateFiles, ClientCertificates, Incoming, Limits, SendError, SipNetConfig,
     TlsClientConfig, TlsConfig,
 };
-use test_support::{Peer, require_command};
+use test_support::{Peer, require_command, wait_until};
 
 /// A node that only opens connections.
 fn client(tls: TlsConfig) -> Node {
@@ -88,10 +88,14 @@ async fn we_speak_with_openssl() {
             .arg("-CAfile")
             .arg(authority.file());
         let mut server = Peer::spawn(&mut command);
-        server.wait_for_output("ACCEPT 127.0.0.1:", PATIENCE);
-        let output = server.output();
-        let address = output.split("ACCEPT ").nth(1).expect("it is there");
-        let remote = address.trim().parse().expect("an address");
+        // It writes the line in pieces.
+        let address = || {
+            let output = server.output();
+            let (address, _) = output.split("ACCEPT ").nth(1)?.split_once('\n')?;
+            address.trim().parse().ok()
+        };
+        assert!(wait_until(PATIENCE, || address().is_some()), "no address");
+        let remote = address().expect("it is there");
 
         let mut tls = authority.client();
         tls.client.certificate = Some(authority.certificate("client.example"));
