@@ -66,11 +66,11 @@ pub(crate) fn malformed(flow: &Flow, bytes: &[u8], reason: MalformedReason) {
 }
 
 /// The fields with proofs of a password, from which it can be guessed.
-const PROOFS: [&str; 4] = [
-    "authorization",
-    "proxy-authorization",
-    "authentication-info",
-    "proxy-authentication-info",
+const PROOFS: [&[u8]; 4] = [
+    b"authorization",
+    b"proxy-authorization",
+    b"authentication-info",
+    b"proxy-authentication-info",
 ];
 
 /// The parameters in which they are (RFC 7616 sections 3.4 and 3.5).
@@ -82,97 +82,93 @@ const MASK: &[u8] = b"***";
 /// A message without the proofs of passwords in it: logs are read by more people than may know these.
 fn masked(message: &[u8]) -> Vec<u8> {
     let mut shown = Vec::with_capacity(message.len());
-    let mut is_proof = false;
-    let mut lines = message.split_inclusive(|octet| *octet == b'\n');
-    for line in lines.by_ref() {
-        // What begins with white space goes on with the field before.
-        if !matches!(line.first(), Some(b' ' | b'\t')) {
-            let name = line
-                .split(|octet| *octet == b':')
-                .next()
-                .unwrap_or_default();
-            let name = name.trim_ascii();
-            is_proof = PROOFS
-                .iter()
-                .any(|proof| name.eq_ignore_ascii_case(proof.as_bytes()));
+    let mut rest = message;
+    while !rest.trim_ascii_start().is_empty() {
+        let (field, behind) = rest.split_at(field_length(rest));
+        let name = field.split(|octet| *octet == b':').next();
+        let name = name.unwrap_or_default().trim_ascii();
+        match PROOFS.iter().any(|proof| name.eq_ignore_ascii_case(proof)) {
+            true => mask(field, &mut shown),
+            false => shown.extend_from_slice(field),
         }
-        match is_proof {
-            true => mask(line, &mut shown),
-            false => shown.extend_from_slice(line),
-        }
-        if line.trim_ascii().is_empty() && !shown.trim_ascii().is_empty() {
+        rest = behind;
+        // The body.
+        if field.trim_ascii().is_empty() && !shown.trim_ascii().is_empty() {
             break;
         }
     }
-    lines.for_each(|line| shown.extend_from_slice(line));
+    shown.extend_from_slice(rest);
     shown
 }
 
-/// Writes a line of such a field. Of schemes other than Digest all is a secret.
-fn mask(line: &[u8], shown: &mut Vec<u8>) {
-    let end = line.trim_ascii_end().len();
-    let (mut rest, line_end) = line.split_at(end);
-    let starts = |text: &[u8], word: &[u8]| {
-        let start = text.get(..word.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(word))
-    };
-    let colon = rest.iter().position(|octet| *octet == b':');
-    if let Some(colon) = colon
-        && !matches!(rest.first(), Some(b' ' | b'\t'))
-    {
-        let (name, value) = rest.split_at(colon + 1);
-        shown.extend_from_slice(name);
-        rest = value;
-        let value = value.trim_ascii_start();
-        let scheme = value.iter().position(u8::is_ascii_whitespace);
-        let has_other_scheme = !starts(value, b"Digest ")
-            && scheme.is_some_and(|end| value.get(..end).is_some_and(|word| !word.contains(&b'=')));
-        if has_other_scheme {
-            shown.push(b' ');
-            shown.extend_from_slice(value.get(..scheme.unwrap_or(0) + 1).unwrap_or_default());
-            shown.extend_from_slice(MASK);
-            shown.extend_from_slice(line_end);
-            return;
+/// The length of the first line, with those that begin with white space and so go on with it.
+fn field_length(text: &[u8]) -> usize {
+    let ends = text
+        .iter()
+        .enumerate()
+        .filter(|(_, octet)| **octet == b'\n');
+    let mut ends = ends.map(|(at, _)| at + 1);
+    let end = ends.find(|end| !matches!(text.get(*end), Some(b' ' | b'\t')));
+    end.unwrap_or(text.len())
+}
+
+/// Writes a field that has proofs. Of schemes other than Digest all is a secret. A parameter is found by its name alone,
+/// even within a quoted string: too much may be masked, never too little.
+fn mask(field: &[u8], shown: &mut Vec<u8>) {
+    let (text, line_end) = field.split_at(field.trim_ascii_end().len());
+    let colon = text.iter().position(|octet| *octet == b':');
+    let (name, mut rest) = text.split_at(colon.map_or(text.len(), |colon| colon + 1));
+    shown.extend_from_slice(name);
+    let value = rest.trim_ascii_start();
+    let scheme = value.iter().position(u8::is_ascii_whitespace);
+    let scheme = scheme.and_then(|end| value.get(..end));
+    // Authentication-Info has none.
+    let has_scheme = name.to_ascii_lowercase().starts_with(b"authorization")
+        || name
+            .to_ascii_lowercase()
+            .starts_with(b"proxy-authorization");
+    if has_scheme && !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"Digest")) {
+        for part in [b" ", scheme.unwrap_or_default(), b" ", MASK] {
+            shown.extend_from_slice(part);
         }
+        rest = b"";
     }
-    let mut is_quoted = false;
-    let mut is_at_start = true;
     while let Some((&octet, behind)) = rest.split_first() {
-        let proving = PROVING
-            .iter()
-            .find(|name| !is_quoted && is_at_start && starts(rest, name));
-        let value = proving.and_then(|name| {
-            let value = rest
-                .get(name.len()..)?
-                .trim_ascii_start()
-                .strip_prefix(b"=")?;
-            Some(value.trim_ascii_start())
-        });
+        let value = PROVING.iter().find_map(|name| value_of(rest, name));
         if let Some(value) = value {
             shown.extend_from_slice(rest.get(..rest.len() - value.len()).unwrap_or_default());
             shown.extend_from_slice(MASK);
-            let end = match value.strip_prefix(b"\"") {
-                Some(inside) => {
-                    1 + inside
-                        .iter()
-                        .position(|octet| *octet == b'"')
-                        .map_or(inside.len(), |end| end + 1)
-                }
-                None => value
-                    .iter()
-                    .position(|octet| *octet == b',')
-                    .unwrap_or(value.len()),
-            };
-            rest = value.get(end..).unwrap_or_default();
-            is_at_start = false;
-            continue;
+            rest = value.get(value_length(value)..).unwrap_or_default();
+        } else {
+            shown.push(octet);
+            rest = behind;
         }
-        is_quoted ^= octet == b'"';
-        is_at_start = matches!(octet, b',' | b' ' | b'\t');
-        shown.push(octet);
-        rest = behind;
     }
     shown.extend_from_slice(line_end);
+}
+
+/// The length of a parameter's value: a quoted string, or all until the comma.
+fn value_length(text: &[u8]) -> usize {
+    let is_quoted = text.first() == Some(&b'"');
+    let mut is_escaped = false;
+    let end = text.iter().skip(1).position(|octet| match is_quoted {
+        true => {
+            let is_end = *octet == b'"' && !is_escaped;
+            is_escaped = *octet == b'\\' && !is_escaped;
+            is_end
+        }
+        false => *octet == b',',
+    });
+    end.map_or(text.len(), |end| end + 1 + usize::from(is_quoted))
+}
+
+/// The text behind the name of a parameter and its equals sign.
+fn value_of<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = text.split_at_checked(name.len())?;
+    let value = rest.trim_ascii_start().strip_prefix(b"=")?;
+    start
+        .eq_ignore_ascii_case(name)
+        .then_some(value.trim_ascii_start())
 }
 
 /// Records a message.
@@ -224,13 +220,20 @@ mod tests {
             ),
             (
                 "PROXY-AUTHORIZATION : Digest realm=\"x, response=y\",Response = 0123,qop=auth",
-                "PROXY-AUTHORIZATION : Digest realm=\"x, response=y\",Response = ***,qop=auth",
+                "PROXY-AUTHORIZATION : Digest realm=\"x, response=***,Response = ***,qop=auth",
             ),
             (
                 "Authorization: Digest a=b,\r\n response=\"0123\",\r\n\tc=d",
                 "Authorization: Digest a=b,\r\n response=***,\r\n\tc=d",
             ),
             ("Authorization: Basic YTpi", "Authorization: Basic ***"),
+            ("Authorization: Basic\r\n YTpi", "Authorization: Basic ***"),
+            ("Authorization:\r\n Basic YTpi", "Authorization: Basic ***"),
+            ("Authorization: YTpi==", "Authorization:  ***"),
+            (
+                "Authorization: Digest response\r\n =\r\n \"0123\"",
+                "Authorization: Digest response\r\n =\r\n ***",
+            ),
             (
                 "Authentication-Info: rspauth=\"0123\", nc=00000001",
                 "Authentication-Info: rspauth=***, nc=00000001",
