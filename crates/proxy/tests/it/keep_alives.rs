@@ -302,7 +302,11 @@ const PHONES: usize = 20;
 /// How long something may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-async fn serve(listener: &str, database: &std::path::Path) -> Server {
+async fn serve(
+    listener: &str,
+    database: &std::path::Path,
+    method: Option<KeepAliveMethod>,
+) -> Server {
     let transports = SipNetConfig {
         listeners: vec![listener.parse().expect("a listener")],
         ..SipNetConfig::default()
@@ -310,7 +314,7 @@ async fn serve(listener: &str, database: &std::path::Path) -> Server {
     let keep_alive = KeepAlivePolicy {
         // One each is what is looked for.
         interval: Duration::from_secs(600),
-        method: WANTED,
+        method,
         ..KeepAlivePolicy::default()
     };
     Server::start(ProxyConfig {
@@ -341,7 +345,8 @@ async fn received(socket: &UdpSocket, patience: Duration) -> Option<Vec<u8>> {
 async fn a_server_on_a_database_file_keeps_flows_open_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = directory.path().join("location.db");
-    let server = serve("udp:127.0.0.1:0", &database).await;
+    // Without keep-alives: its walk through the store could come across those that register meanwhile.
+    let server = serve("udp:127.0.0.1:0", &database, None).await;
     let address = server.listening()[0].address;
     let mut phones = Vec::new();
     for number in 0..PHONES {
@@ -360,7 +365,7 @@ async fn a_server_on_a_database_file_keeps_flows_open_after_a_restart() {
     }
     server.shutdown().await;
 
-    let server = serve(&format!("udp:{address}"), &database).await;
+    let server = serve(&format!("udp:{address}"), &database, WANTED).await;
     for phone in &phones {
         let keep_alive = received(phone, PATIENCE).await;
         assert_eq!(keep_alive.as_deref(), Some(&b"\r\n\r\n"[..]));
