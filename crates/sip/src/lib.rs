@@ -9,19 +9,25 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod content_length;
+mod cseq;
 pub mod dialog;
 pub mod digest;
 mod flow;
 mod framing;
 mod hop_by_hop;
 mod line;
+mod line_ends;
+mod list;
 mod message;
 mod method;
 mod name;
 mod name_addr;
 mod parameters;
 mod runs;
+mod scanner;
 pub mod sdp;
+mod start_line;
 pub mod stun;
 mod syntax;
 mod token;
@@ -31,16 +37,22 @@ pub mod user_agent;
 mod via;
 mod weighted;
 
+pub use cseq::CSeq;
 pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
+pub use list::list_values;
 pub use message::{
-    Expires, Glance, MAXIMUM_FIELDS, Message, Onward, PlainRegister, ReadError, Scan, ScannedField,
-    StartLine, Values, Violation, begins_as_message, plain_call_id, plain_contact,
+    Expires, Glance, Message, Onward, PlainRegister, Scan, ScannedField, Values, Violation,
+    begins_as_message, plain_call_id, plain_contact,
 };
 pub use method::Method;
 pub use name::Name;
 pub use name_addr::{Contact, Contacts, NameAddr, NameAddrError};
 pub use parameters::{Parameter, Parameters};
+pub use scanner::{
+    HeaderField, MAXIMUM_FIELDS, ReadError, Scanner, begins_with_start_line, peek_call_id,
+};
+pub use start_line::StartLine;
 pub use uri::{Host, Scheme, SipUri, TelUri, Uri, UriError, UriParameters};
 pub use via::{Via, ViaError};
 pub use weighted::by_weight;

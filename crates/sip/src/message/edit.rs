@@ -9,8 +9,8 @@ use crate::{Message, Name, via};
 use super::lines::{Decimal, Piece};
 use super::top_via::{KnownVia, TopVia};
 use super::validate::IS_ONCE;
-use super::values::first_value;
 use super::{Edits, Field, Source, Span};
+use crate::list::first_value;
 
 impl Message {
     /// Adds a field before the first of the same name, or else before all others.

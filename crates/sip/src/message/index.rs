@@ -10,28 +10,9 @@ use crate::{Method, Name};
 
 use super::fields::Fields;
 use super::usual::{Findings, Seen, read_usual_start_line};
-use super::version::is_version;
 use super::{Contents, Edits, Field, Flaws, Message, Source, Span, Start};
-
-/// How many header fields a message may have.
-pub const MAXIMUM_FIELDS: usize = 512;
-
-/// Why octets are not a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// Nothing but line ends: a keep-alive (RFC 5626 section 3.5.1).
-    #[error("empty")]
-    Empty,
-    /// The start line is neither a request line nor a status line of SIP.
-    #[error("no SIP start line")]
-    StartLine,
-    /// More header fields than [`MAXIMUM_FIELDS`].
-    #[error("too many header fields")]
-    TooManyFields,
-    /// 4 GiB or more.
-    #[error("too large")]
-    TooLarge,
-}
+use crate::scanner::{MAXIMUM_FIELDS, ReadError};
+use crate::start_line::is_version;
 
 /// Whether values are held against the rules while a message is read.
 const CHECKED: bool = true;

@@ -174,8 +174,8 @@ fn value_end(runs: &mut Runs<'_>, start: usize) -> Option<(usize, u8)> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::values::first_value;
     use super::*;
+    use crate::list::first_value;
     use crate::{Host, Via};
 
     /// What is read at a glance is what the parser reads.

@@ -5,9 +5,11 @@ use crate::name::NameCode;
 use crate::syntax::{self, find_near, trim_end, trim_start};
 use crate::{Method, Name};
 
-use super::index::{MAXIMUM_FIELDS, ReadError, read_start_line};
-use super::values::first_value;
+use super::index::read_start_line;
 use super::{Start, read_cseq};
+use crate::list::first_value;
+use crate::scanner::{MAXIMUM_FIELDS, ReadError};
+use crate::start_line::StartLine;
 
 /// Goes over the header fields of a message, one after the other, as [`Message::read`] would understand
 /// them, and keeps nothing: for who looks at many messages and at few fields of each.
@@ -23,25 +25,6 @@ pub struct Scan<'a> {
     /// The value of Content-Length, where there is one such field.
     content_length: ContentLength,
     ended: bool,
-}
-
-/// What the first line of a message says.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum StartLine<'a> {
-    /// A request.
-    Request {
-        /// Its method.
-        method: Method,
-        /// The Request-URI as written.
-        uri: &'a [u8],
-    },
-    /// A response.
-    Response {
-        /// Its status code.
-        status: u16,
-        /// Its reason phrase.
-        reason: &'a [u8],
-    },
 }
 
 /// A field of a message that is scanned.

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::{MAXIMUM_FIELDS, ReadError};
 
 const INVITE: &str = "INVITE sip:bob@biloxi.com SIP/2.0\r\n\
     v: SIP/2.0/UDP bigbox3.atlanta.com;branch=z9hG4bK77ef.1 ,\r\n  SIP/2.0/UDP pc33.atlanta.com;branch=z9hG4bKnashds8\r\n\

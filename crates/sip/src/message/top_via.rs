@@ -8,8 +8,8 @@ use crate::via::KnownParameters;
 use crate::{Host, Message, Name, Via};
 
 use super::plain_via::PlainVia;
-use super::values::first_value;
 use super::{Field, Source, Span};
+use crate::list::first_value;
 
 /// What is known of the topmost Via. It holds until a Via field is edited.
 #[derive(Clone, Debug)]

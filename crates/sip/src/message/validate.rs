@@ -1,15 +1,15 @@
 //! The rules that a message has to keep before it is processed (RFC 3261 sections 7, 8.1.1, 8.2,
 //! 16.3 and 18.3).
 
+use crate::list::value_length;
 use crate::name::NameCode;
 use crate::name_addr::{is_plain_address, is_plain_uri};
+use crate::start_line::is_version;
 use crate::syntax;
 use crate::{Message, Method, Name, NameAddr, Uri, Via};
 
 use super::plain_via::PlainVia;
 use super::top_via::TopVia;
-use super::values::value_length;
-use super::version::is_version;
 use super::{Edits, Start, split_cseq};
 
 /// What is wrong with a message that could be read, and how a request is to be answered. A response
