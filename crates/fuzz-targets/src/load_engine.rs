@@ -16,7 +16,7 @@ const LINE: ConnectionId = ConnectionId(0);
 /// Users of the engine.
 const USERS: u32 = 4;
 
-const MAXIMUM_RUNS: usize = 16;
+const MAXIMUM_SESSIONS: usize = 16;
 
 fn scripts() -> Option<[Script; 4]> {
     let hold = CallPlan {
@@ -43,7 +43,7 @@ pub fn run(input: &[u8]) {
     let mut now = Instant::now();
     let config = EngineConfig {
         users: vec![UserRange::new(1, USERS)],
-        maximum_runs: MAXIMUM_RUNS,
+        maximum_sessions: MAXIMUM_SESSIONS,
         directory: Arc::new(Directory {
             password: Some("secret".to_owned()),
             ..Directory::default()
@@ -128,8 +128,8 @@ pub fn run(input: &[u8]) {
             }
         }
         while engine.poll_record().is_some() {}
-        assert!(engine.runs() <= MAXIMUM_RUNS);
-        assert!(engine.in_flight() <= engine.runs());
+        assert!(engine.sessions() <= MAXIMUM_SESSIONS);
+        assert!(engine.in_flight() <= engine.sessions());
     }
     engine.end_all(now);
     // What peers are told is repeated until they have said something, or had their time.
@@ -139,7 +139,7 @@ pub fn run(input: &[u8]) {
         engine.handle_timeout(now);
     }
     // Users who are kept registered go on trying.
-    assert!(engine.runs() <= USERS as usize);
+    assert!(engine.sessions() <= USERS as usize);
     assert_eq!(engine.in_flight(), 0);
 }
 

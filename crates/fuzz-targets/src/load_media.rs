@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use load::media::{Clip, Codec, Epoch, Media, Mode, Outbox, Remote};
+use load::media::{Clip, Codec, Epoch, Media, Mode, PacketBatch, Remote};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 
@@ -43,13 +43,13 @@ pub fn run(input: &[u8]) {
     // Each packet begins with who sends it and how long after the last one, then its length.
     let mut rest = input;
     let mut packets = 0;
-    let mut outbox = Outbox::default();
+    let mut batch = PacketBatch::default();
     while let Some(([from, length], after)) = rest.split_first_chunk::<2>() {
         let (packet, after) = after.split_at(usize::from(*length).min(after.len()));
         now += Duration::from_millis(u64::from(from >> 2));
         media.handle_timeout(now);
         media.handle_packet(now, peers[usize::from(from % 4).min(2)], packet);
-        media.take_output(&mut outbox);
+        media.take_output(&mut batch);
         packets += 1;
         rest = after;
     }

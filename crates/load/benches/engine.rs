@@ -145,15 +145,15 @@ impl Pair {
                 .expect("there is room");
             loop {
                 let mut is_idle = true;
-                while let Some(outgoing) = self.callers.poll_transmit(&mut octets) {
+                while let Some(transmit) = self.callers.poll_transmit(&mut octets) {
                     self.callees
-                        .handle_message(self.now, self.now, outgoing.connection, &octets);
+                        .handle_message(self.now, self.now, transmit.connection, &octets);
                     octets.clear();
                     is_idle = false;
                 }
-                while let Some(outgoing) = self.callees.poll_transmit(&mut octets) {
+                while let Some(transmit) = self.callees.poll_transmit(&mut octets) {
                     self.callers
-                        .handle_message(self.now, self.now, outgoing.connection, &octets);
+                        .handle_message(self.now, self.now, transmit.connection, &octets);
                     octets.clear();
                     is_idle = false;
                 }
@@ -183,9 +183,9 @@ fn registrations(count: u32) -> (u128, Engine) {
     let mut octets = Vec::with_capacity(1 << 16);
     for user in 1..=count {
         engine.register(now, now, user).expect("there is room");
-        while let Some(outgoing) = engine.poll_transmit(&mut octets) {
+        while let Some(transmit) = engine.poll_transmit(&mut octets) {
             let response = yes(&octets);
-            engine.handle_message(now, now, outgoing.connection, &response);
+            engine.handle_message(now, now, transmit.connection, &response);
             octets.clear();
         }
         while engine.poll_record().is_some() {}

@@ -46,7 +46,7 @@ pub struct Attempt {
     /// Which script it was a run of.
     pub script: ScriptId,
     /// Whether it was begun by our user or by a peer.
-    pub side: Side,
+    pub party: Party,
     /// The number of our user; 0 where it is none of the emulated ones.
     pub user: u32,
     /// The number of the user at the other end; 0 where it is not known.
@@ -154,7 +154,7 @@ pub struct RequestRecord {
 
 /// Who began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum Party {
     /// Our user: [`Engine::begin`](crate::engine::Engine::begin).
     Caller,
     /// A peer, by a request that we received.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use link::LinkConfig;
 use load::engine::EngineConfig;
-use load::record::{CallRecord, Outcome, Record, Side};
+use load::record::{CallRecord, Outcome, Party, Record};
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
 use load::{LoadPlan, LoadRun, Pace, Role, RunConfig};
@@ -169,7 +169,7 @@ impl Scene<'_> {
         });
         let records = recorded.try_iter().flatten();
         let calls = records.filter_map(|record| match record {
-            Record::Call(call) if call.attempt.side == Side::Caller => Some(call_of(&call)),
+            Record::Call(call) if call.attempt.party == Party::Caller => Some(call_of(&call)),
             _ => None,
         });
         let mut calls: Vec<Call> = calls.collect();

@@ -11,7 +11,7 @@ use crate::engine::{CallMedia, LocalMedia};
 use crate::media::{
     CallId, MediaConfig, MediaPort, MediaReport, MediaStatistics, Mode, Remote, Strays,
 };
-use crate::record::Side;
+use crate::record::Party;
 
 /// How long a call goes on hearing when it is over: what is under way on the network, and in our own
 /// buffers, is not lost then.
@@ -58,27 +58,27 @@ pub(super) struct CallsWithMedia(Arc<Mutex<Calls>>);
 
 #[derive(Debug)]
 struct Calls {
-    callers: Option<Party>,
-    callees: Option<Party>,
+    callers: Option<PartyMedia>,
+    callees: Option<PartyMedia>,
     calls: HashMap<u32, Call>,
     /// Who has agreed to get media.
     agreed: Vec<String>,
     /// Calls that are over and still hear, the oldest first.
-    lingering: VecDeque<(Instant, Side, CallId)>,
+    lingering: VecDeque<(Instant, Party, CallId)>,
     total: MediaTotal,
 }
 
-/// One side of calls. Each has a port of its own: a packet that is sent back would belong to either side
+/// The media of one party of calls. Each has a port of its own: a packet that is sent back would belong to either party
 /// otherwise.
 #[derive(Debug)]
-struct Party {
+struct PartyMedia {
     port: MediaPort,
     mode: Mode,
 }
 
 #[derive(Debug)]
 struct Call {
-    side: Side,
+    party: Party,
     id: CallId,
     local: LocalMedia,
     remote: Option<Remote>,
@@ -98,7 +98,7 @@ impl CallsWithMedia {
                 "session descriptions need an address: give the local one",
             ));
         }
-        let open = |has_users: bool, mode| -> Result<Option<Party>, LoadError> {
+        let open = |has_users: bool, mode| -> Result<Option<PartyMedia>, LoadError> {
             if !has_users {
                 return Ok(None);
             }
@@ -106,7 +106,7 @@ impl CallsWithMedia {
                 clip: plan.clip.clone(),
                 ..MediaConfig::new(address)
             })?;
-            Ok(Some(Party { port, mode }))
+            Ok(Some(PartyMedia { port, mode }))
         };
         let mut agreed = plan.agreed.clone();
         agreed.push(config.target.ip().to_string());
@@ -135,8 +135,8 @@ impl CallsWithMedia {
             calls.stop_those_due(last);
         }
         let mut total = std::mem::take(&mut calls.total);
-        for party in [&calls.callers, &calls.callees].into_iter().flatten() {
-            total.add_strays(party.port.counters().strays);
+        for media in [&calls.callers, &calls.callees].into_iter().flatten() {
+            total.add_strays(media.port.counters().strays);
         }
         Box::new(total)
     }
@@ -147,31 +147,31 @@ impl CallsWithMedia {
 }
 
 impl Calls {
-    fn party(&self, side: Side) -> Option<&Party> {
-        match side {
-            Side::Caller => self.callers.as_ref(),
-            Side::Callee => self.callees.as_ref(),
+    fn media_of(&self, party: Party) -> Option<&PartyMedia> {
+        match party {
+            Party::Caller => self.callers.as_ref(),
+            Party::Callee => self.callees.as_ref(),
         }
     }
 
     /// Whether a call may send there: not to strangers, and not into the port that it hears at, where what is
     /// sent back would go round for ever.
-    fn may_send(&self, side: Side, remote: &Remote) -> bool {
+    fn may_send(&self, party: Party, remote: &Remote) -> bool {
         let ip = remote.rtp.ip();
-        let is_own = |party: &Party| party.port.address() == remote.rtp;
+        let is_own = |media: &PartyMedia| media.port.address() == remote.rtp;
         allowed_targets::check(&ip.to_string(), ip, &self.agreed).is_ok()
-            && !self.party(side).is_some_and(is_own)
+            && !self.media_of(party).is_some_and(is_own)
     }
 
     fn stop_those_due(&mut self, now: Instant) {
-        while let Some((_, side, id)) = self.lingering.pop_front_if(|(until, ..)| *until <= now) {
-            let report = match self.party(side) {
-                Some(party) => party.port.stop(id),
+        while let Some((_, party, id)) = self.lingering.pop_front_if(|(until, ..)| *until <= now) {
+            let report = match self.media_of(party) {
+                Some(media) => media.port.stop(id),
                 None => MediaReport::default(),
             };
-            match side {
-                Side::Caller => self.total.callers.record(&report),
-                Side::Callee => self.total.callees.record(&report),
+            match party {
+                Party::Caller => self.total.callers.record(&report),
+                Party::Callee => self.total.callees.record(&report),
             }
         }
     }
@@ -182,32 +182,32 @@ impl Calls {
         let Some(call) = self.calls.get(&call) else {
             return;
         };
-        let (Some(party), Some(remote)) = (self.party(call.side), call.remote) else {
+        let (Some(media), Some(remote)) = (self.media_of(call.party), call.remote) else {
             return;
         };
-        let mode = match (call.side, party.mode) {
-            (Side::Callee, Mode::Talk) if !is_acknowledged => Mode::Sink,
+        let mode = match (call.party, media.mode) {
+            (Party::Callee, Mode::Talk) if !is_acknowledged => Mode::Sink,
             (_, mode) => mode,
         };
-        party.port.start(call.id, mode, remote);
+        media.port.start(call.id, mode, remote);
     }
 }
 
 impl CallMedia for CallsWithMedia {
-    fn begin(&mut self, call: u32, side: Side) {
+    fn begin(&mut self, call: u32, party: Party) {
         let mut calls = self.lock();
-        let found = calls.party(side).and_then(|party| {
-            let id = party.port.reserve()?;
+        let found = calls.media_of(party).and_then(|media| {
+            let id = media.port.reserve()?;
             let local = LocalMedia {
-                port: party.port.address().port(),
-                source: party.port.ssrc(id)?,
+                port: media.port.address().port(),
+                source: media.port.ssrc(id)?,
             };
             Some((id, local))
         });
         match found {
             Some((id, local)) => {
                 let media = Call {
-                    side,
+                    party,
                     id,
                     local,
                     remote: None,
@@ -226,13 +226,13 @@ impl CallMedia for CallsWithMedia {
 
     fn describe(&mut self, call: u32, description: &[u8]) {
         let mut calls = self.lock();
-        let Some(side) = calls.calls.get(&call).map(|call| call.side) else {
+        let Some(party) = calls.calls.get(&call).map(|call| call.party) else {
             return;
         };
         let Ok(remote) = Remote::read(description, false) else {
             return;
         };
-        let is_refused = !calls.may_send(side, &remote);
+        let is_refused = !calls.may_send(party, &remote);
         if let Some(call) = calls.calls.get_mut(&call) {
             call.remote = (!is_refused).then_some(remote);
             call.is_refused = is_refused;
@@ -256,16 +256,16 @@ impl CallMedia for CallsWithMedia {
         let Some(call) = calls.calls.remove(&call) else {
             return;
         };
-        let Some(party) = calls.party(call.side) else {
+        let Some(media) = calls.media_of(call.party) else {
             return;
         };
         if call.is_answered && call.remote.is_some() {
-            party.port.hush(call.id);
+            media.port.hush(call.id);
             let until = Instant::now() + LINGER;
-            calls.lingering.push_back((until, call.side, call.id));
+            calls.lingering.push_back((until, call.party, call.id));
         } else {
             // It never began.
-            party.port.stop(call.id);
+            media.port.stop(call.id);
             let total = &mut calls.total;
             match call.is_refused {
                 true => total.refused += 1,
@@ -307,12 +307,12 @@ mod tests {
         let mut media = CallsWithMedia::open(&config)
             .expect("ports are free")
             .expect("calls have media");
-        let port_of = |media: &CallsWithMedia, side| {
+        let port_of = |media: &CallsWithMedia, party| {
             let calls = media.lock();
-            calls.party(side).map(|party| party.port.address())
+            calls.media_of(party).map(|media| media.port.address())
         };
-        let own = port_of(&media, Side::Caller).expect("callers have a port");
-        let theirs = port_of(&media, Side::Callee).expect("callees have a port");
+        let own = port_of(&media, Party::Caller).expect("callers have a port");
+        let theirs = port_of(&media, Party::Callee).expect("callees have a port");
         let cases = [
             ("198.51.100.1:4000".parse().expect("an address"), true),
             ("192.0.2.7:4000".parse().expect("an address"), false),
@@ -320,7 +320,7 @@ mod tests {
             (theirs, false),
         ];
         for (number, (remote, is_refused)) in (0..).zip(cases) {
-            media.begin(number, Side::Caller);
+            media.begin(number, Party::Caller);
             media.describe(number, description(remote).as_bytes());
             media.answered(number);
             media.end(number);

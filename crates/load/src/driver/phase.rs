@@ -9,7 +9,7 @@ use rand_chacha::ChaCha12Rng;
 use super::plan::{Doing, LoadPlan, Pace, Peers, What};
 use crate::arrivals::{Arrivals, Pattern, PatternError, Plan as ArrivalPlan, Share, Spacing};
 use crate::engine::{Engine, NotBegun, UserRange, Work};
-use crate::record::{Record, Side};
+use crate::record::{Party, Record};
 use crate::script::ScriptId;
 use crate::statistics::Statistics;
 
@@ -266,7 +266,7 @@ impl Phase {
     /// Takes note of what has ended.
     pub(super) fn record(&mut self, record: &Record) {
         let attempt = record.attempt();
-        if matches!(record, Record::Established(_)) || attempt.side == Side::Callee {
+        if matches!(record, Record::Established(_)) || attempt.party == Party::Callee {
             return;
         }
         if let Activity::Closed { script, .. } = self.doing
@@ -429,7 +429,7 @@ impl Phase {
             .is_some_and(|drain| now.saturating_duration_since(stopped) >= drain);
         is_late
             || match self.doing {
-                Activity::Serving => self.drain.is_none() || engine.runs() == 0,
+                Activity::Serving => self.drain.is_none() || engine.sessions() == 0,
                 _ => self.registering.is_empty() && engine.in_flight() == 0,
             }
     }
@@ -532,7 +532,7 @@ mod tests {
         let now = Instant::now();
         Attempt {
             script: ScriptId(script),
-            side: Side::Caller,
+            party: Party::Caller,
             user,
             peer: 0,
             call_id: CallId::read(b"1@localhost"),

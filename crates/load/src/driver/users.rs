@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::carrier::Traffic;
-use crate::engine::{Connection, ConnectionId, Engine, Outgoing, UserRange};
+use crate::engine::{Connection, ConnectionId, Engine, Transmit, UserRange};
 
 /// An engine, and which of its connections are open.
 pub(super) struct Users {
@@ -131,7 +131,7 @@ impl Traffic for Users {
         self.note(id, false);
     }
 
-    fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Transmit> {
         self.engine.poll_transmit(into)
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct Parts {
     pub(super) rng: ChaCha12Rng,
 }
 
-/// Runs a worker until it is told to end.
+/// Sessions a worker until it is told to end.
 pub(super) fn run(parts: Parts) {
     let Parts {
         users,
@@ -222,7 +222,7 @@ impl Worker {
         loop {
             let now = Instant::now();
             self.users.engine.handle_timeout(now);
-            let is_over = self.users.engine.runs() == 0 || now >= by || carrier.is_stopped();
+            let is_over = self.users.engine.sessions() == 0 || now >= by || carrier.is_stopped();
             // The last turn sends what there is to send, and waits for nothing.
             let until = match is_over {
                 true => now,

@@ -2,12 +2,14 @@
 
 use super::received::Received;
 use super::render::{Ink, Scene};
-use super::run::Extra;
-use super::steps::Turn;
+use super::session::Extra;
+use super::steps::Trigger;
 use super::time::Time;
 use super::{Engine, Failed};
 use crate::record::Failure;
-use crate::script::{Action, Arithmetic, Check, Comparison, Piece, Script, Variable, Within};
+use crate::script::{
+    Action, Arithmetic, Check, Comparison, Script, TemplatePart, Variable, Within,
+};
 
 /// The most octets that a variable holds.
 const MAXIMUM_VALUE: usize = 16 * 1024;
@@ -19,10 +21,10 @@ impl Engine {
         script: &Script,
         index: u32,
         actions: &[Action],
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> Result<(), Failed> {
         for action in actions {
-            self.act_once(script, index, action, turn)?;
+            self.act_once(script, index, action, trigger)?;
         }
         Ok(())
     }
@@ -32,11 +34,11 @@ impl Engine {
         script: &Script,
         index: u32,
         action: &Action,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> Result<(), Failed> {
         match action {
             Action::Set { variable, to } => {
-                let value = self.text(script, index, to, turn);
+                let value = self.text(script, index, to, trigger);
                 self.set_variable(script, index, *variable, Some(value));
             }
             Action::Unset(variable) => self.set_variable(script, index, *variable, None),
@@ -46,7 +48,7 @@ impl Engine {
                 into,
                 check,
             } => {
-                let found = self.extract(script, index, within, pattern, into, turn);
+                let found = self.extract(script, index, within, pattern, into, trigger);
                 let is_wrong = match check {
                     Some(Check::Matches) => !found,
                     Some(Check::MatchesNot) => found,
@@ -61,7 +63,7 @@ impl Engine {
                 operation,
                 operand,
             } => {
-                let operand = number(&self.text(script, index, operand, turn)).unwrap_or(0.0);
+                let operand = number(&self.text(script, index, operand, trigger)).unwrap_or(0.0);
                 let value = self.variable(index, *variable).and_then(number);
                 let value = calculate(value.unwrap_or(0.0), *operation, operand);
                 let value = value.to_string().into_bytes();
@@ -71,17 +73,17 @@ impl Engine {
                 variable,
                 condition,
             } => {
-                let holds = self.holds(script, index, condition, turn);
+                let holds = self.holds(script, index, condition, trigger);
                 let value = holds.then(|| b"true".to_vec());
                 self.set_variable(script, index, *variable, value);
             }
             Action::Require(condition) => {
-                if !self.holds(script, index, condition, turn) {
+                if !self.holds(script, index, condition, trigger) {
                     return Err(Failed(Failure::Check));
                 }
             }
-            Action::StartTimer(timer) => self.start_timer(script, index, *timer, turn),
-            Action::StopTimer(timer) => self.stop_timer(script, index, *timer, turn),
+            Action::StartTimer(timer) => self.start_timer(script, index, *timer, trigger),
+            Action::StopTimer(timer) => self.stop_timer(script, index, *timer, trigger),
         }
         Ok(())
     }
@@ -91,25 +93,30 @@ impl Engine {
         &mut self,
         script: &Script,
         index: u32,
-        text: &[Piece],
-        turn: &Turn<'_>,
+        text: &[TemplatePart],
+        trigger: &Trigger<'_>,
     ) -> Vec<u8> {
-        if let [Piece::Literal(octets)] = text {
+        if let [TemplatePart::Literal(octets)] = text {
             return octets.to_vec();
         }
         let mut out = Vec::new();
-        let occasion = self.occasion(script, index, turn);
-        let Some(run) = self.runs.get(index) else {
+        let occasion = self.occasion(script, index, trigger);
+        let Some(session) = self.sessions.get(index) else {
             return out;
         };
-        let Some(connection) = self.connections.get(run.connection) else {
+        let Some(connection) = self.connections.get(session.connection) else {
             return out;
         };
-        let kept = Received::read(&run.last).ok();
+        let kept = Received::read(&session.last).ok();
         let scene = Scene {
-            last: turn.message.or(kept.as_ref()),
-            answered: turn.message,
-            ..Scene::of(run, occasion, (&self.identity, &self.config), connection)
+            last: trigger.message.or(kept.as_ref()),
+            answered: trigger.message,
+            ..Scene::of(
+                session,
+                occasion,
+                (&self.identity, &self.config),
+                connection,
+            )
         };
         let mut ink = Ink {
             rng: &mut self.rng,
@@ -121,7 +128,7 @@ impl Engine {
 
     /// What is in a variable.
     pub(super) fn variable(&self, index: u32, variable: Variable) -> Option<&[u8]> {
-        let extra = self.runs.get(index)?.extra.as_deref()?;
+        let extra = self.sessions.get(index)?.extra.as_deref()?;
         extra.variables.get(usize::from(variable.0))?.as_deref()
     }
 
@@ -143,10 +150,10 @@ impl Engine {
         }
     }
 
-    /// What few runs have: room for this script's variables and timers.
+    /// What few sessions have: room for this script's variables and timers.
     pub(super) fn extra(&mut self, script: &Script, index: u32) -> Option<&mut Extra> {
-        let run = self.runs.get_mut(index)?;
-        Some(run.extra.get_or_insert_with(|| {
+        let session = self.sessions.get_mut(index)?;
+        Some(session.extra.get_or_insert_with(|| {
             Box::new(Extra {
                 variables: vec![None; script.variables().len()],
                 timers: vec![(Time::NEVER, Time::NEVER); script.timers()],
@@ -164,14 +171,14 @@ impl Engine {
         within: &Within,
         pattern: &regex::bytes::Regex,
         into: &[Variable],
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> bool {
         let groups: Option<Vec<Option<Vec<u8>>>> = {
             let kept = self
-                .runs
+                .sessions
                 .get(index)
-                .and_then(|run| Received::read(&run.last).ok());
-            let message = turn.message.or(kept.as_ref());
+                .and_then(|session| Received::read(&session.last).ok());
+            let message = trigger.message.or(kept.as_ref());
             let text = match within {
                 Within::Message => message.map(|message| message.octets),
                 Within::Body => message.map(|message| message.body),
@@ -203,8 +210,8 @@ impl Engine {
         is_found
     }
 
-    fn start_timer(&mut self, script: &Script, index: u32, timer: u8, turn: &Turn<'_>) {
-        let now = turn.moment.now;
+    fn start_timer(&mut self, script: &Script, index: u32, timer: u8, trigger: &Trigger<'_>) {
+        let now = trigger.moment.now;
         if let Some(extra) = self.extra(script, index)
             && let Some((started, _)) = extra.timers.get_mut(usize::from(timer))
             && !started.is_known()
@@ -213,8 +220,8 @@ impl Engine {
         }
     }
 
-    fn stop_timer(&mut self, script: &Script, index: u32, timer: u8, turn: &Turn<'_>) {
-        let received = turn.moment.received;
+    fn stop_timer(&mut self, script: &Script, index: u32, timer: u8, trigger: &Trigger<'_>) {
+        let received = trigger.moment.received;
         if let Some(extra) = self.extra(script, index)
             && let Some((started, stopped)) = extra.timers.get_mut(usize::from(timer))
             && started.is_known()

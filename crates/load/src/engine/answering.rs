@@ -6,11 +6,11 @@ use sip::Method;
 
 use super::received::{Received, parameter};
 use super::render::{Ink, MAXIMUM_MESSAGE, Scene, write_message};
-use super::run::ServerState;
-use super::steps::Turn;
+use super::session::ServerState;
+use super::steps::Trigger;
 use super::time::Time;
 use super::{Engine, Failed};
-use crate::record::{Failure, Side};
+use crate::record::{Failure, Party};
 use crate::script::{Script, Send, Source, Template};
 
 impl Engine {
@@ -21,51 +21,56 @@ impl Engine {
         index: u32,
         send: &Send,
         status: u16,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> Result<(), Failed> {
-        let occasion = self.occasion(script, index, turn);
-        let run = self.runs.get(index).ok_or(Failed(Failure::Script))?;
-        let connection_id = turn.connection.unwrap_or(run.connection);
+        let occasion = self.occasion(script, index, trigger);
+        let session = self.sessions.get(index).ok_or(Failed(Failure::Script))?;
+        let connection_id = trigger.connection.unwrap_or(session.connection);
         let connection = self
             .connections
             .get(connection_id)
             .ok_or(Failed(Failure::ConnectionLost))?;
         let octets = match send.answers {
-            Source::First if !run.initial.is_empty() => Some(&run.initial),
-            Source::Last if turn.message.is_none() => Some(&run.last),
+            Source::First if !session.initial.is_empty() => Some(&session.initial),
+            Source::Last if trigger.message.is_none() => Some(&session.last),
             _ => None,
         };
         let kept = octets.and_then(|octets| Received::read(octets).ok());
         let answered = match octets {
             Some(_) => kept.as_ref(),
-            None => turn.message,
+            None => trigger.message,
         };
         let answered = answered
             .filter(|answered| answered.method().is_some())
             .ok_or(Failed(Failure::Script))?;
         let scene = Scene {
-            last: turn.message.or(Some(answered)),
+            last: trigger.message.or(Some(answered)),
             answered: Some(answered),
             cseq: answered.cseq,
             branch: 0,
-            ..Scene::of(run, occasion, (&self.identity, &self.config), connection)
+            ..Scene::of(
+                session,
+                occasion,
+                (&self.identity, &self.config),
+                connection,
+            )
         };
         let mut ink = Ink {
             rng: &mut self.rng,
             challenges: &mut Vec::new(),
         };
-        let start = self.outbox.len();
-        write_message(&send.template, &scene, &mut ink, self.outbox.buffer());
-        let end = self.outbox.len();
+        let start = self.transmits.len();
+        write_message(&send.template, &scene, &mut ink, self.transmits.buffer());
+        let end = self.transmits.len();
         let is_invite = answered.cseq_method == Method::Invite;
         let is_bye = answered.cseq_method == Method::Bye;
         let cseq = answered.cseq;
         if end - start > MAXIMUM_MESSAGE {
-            self.outbox.discard(start);
+            self.transmits.discard(start);
             return Err(Failed(Failure::Script));
         }
         // What changes a call changes where the peer is reached, too (RFC 3261 section 12.2.2).
-        let changes = run.dialog.is_confirmed
+        let changes = session.dialog.is_confirmed
             && (200..300).contains(&status)
             && answered.tag_of_to().is_some()
             && matches!(answered.cseq_method, Method::Invite | Method::Update);
@@ -73,27 +78,27 @@ impl Engine {
             let contact = answered.contact_uri().map(<[u8]>::to_vec);
             (contact, answered.body.to_vec())
         });
-        let is_callee = run.side == Side::Callee;
-        let begins_dialog = run.dialog.own_tag == 0 || answered.tag_of_to().is_none();
+        let is_callee = session.party == Party::Callee;
+        let begins_dialog = session.dialog.own_tag == 0 || answered.tag_of_to().is_none();
         if is_callee && begins_dialog {
             self.learn_answered_tag(index, &send.template, start..end);
         }
         if let Some((contact, body)) = change {
-            if let (Some(run), Some(contact)) = (self.runs.get_mut(index), contact) {
-                run.dialog.replace_target(&contact);
+            if let (Some(session), Some(contact)) = (self.sessions.get_mut(index), contact) {
+                session.dialog.replace_target(&contact);
             }
             self.describe_media(index, &body);
             self.media_answered(index);
         }
         if is_invite {
-            self.note_answer(index, send, status, cseq, (start, end), turn.moment.now);
+            self.note_answer(index, send, status, cseq, (start, end), trigger.moment.now);
             if is_callee && (200..300).contains(&status) {
                 self.media_answered(index);
             }
         } else {
-            self.note_response(index, status, is_bye, (start, end), turn.moment.now);
-            if let Some(run) = self.runs.get_mut(index) {
-                run.asked.says_more = !send.template.is_bare();
+            self.note_response(index, status, is_bye, (start, end), trigger.moment.now);
+            if let Some(session) = self.sessions.get_mut(index) {
+                session.asked.says_more = !send.template.is_bare();
             }
         }
         let is_lost = send.loss > 0.0 && self.draws(send.loss);
@@ -101,7 +106,7 @@ impl Engine {
             // It is kept in order to be sent when the request comes again.
             self.keep_written(index);
             self.counters.lost_on_purpose += 1;
-            self.outbox.discard(start);
+            self.transmits.discard(start);
         } else {
             self.send_written(start, connection_id);
         }
@@ -113,19 +118,19 @@ impl Engine {
         if template.echoes_to() || template.has_local_tag() {
             return;
         }
-        let Ok(sent) = Received::read(self.outbox.written(range)) else {
+        let Ok(sent) = Received::read(self.transmits.written(range)) else {
             return;
         };
         let Some(tag) = sent.tag_of_to() else {
             return;
         };
         let hash = self.hasher.hash_one(tag) | 1;
-        if let Some(run) = self.runs.get_mut(index) {
-            run.dialog.own_tag = hash;
-            let to = run.dialog.get(run.dialog.to);
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.dialog.own_tag = hash;
+            let to = session.dialog.get(session.dialog.to);
             if parameter(to, b"tag") != Some(tag) {
-                run.dialog.to = run.dialog.push(sent.to);
-                run.dialog.fix();
+                session.dialog.to = session.dialog.push(sent.to);
+                session.dialog.fix();
             }
         }
     }
@@ -141,43 +146,43 @@ impl Engine {
         now: Time,
     ) {
         let timers = self.config.timers;
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if run.invited.cseq != cseq || run.invited.state != ServerState::Proceeding {
+        if session.invited.cseq != cseq || session.invited.state != ServerState::Proceeding {
             return;
         }
-        run.invited.written = Some(written);
+        session.invited.written = Some(written);
         if status < 200 {
-            if !run.times.first_provisional.is_known() {
-                run.times.first_provisional = now;
+            if !session.times.first_provisional.is_known() {
+                session.times.first_provisional = now;
             }
-            if status > 100 && !run.times.progress.is_known() {
-                run.times.progress = now;
+            if status > 100 && !session.times.progress.is_known() {
+                session.times.progress = now;
             }
             return;
         }
-        run.invited.state = ServerState::Answered(status);
+        session.invited.state = ServerState::Answered(status);
         let is_unreliable = self
             .connections
-            .get(run.connection)
+            .get(session.connection)
             .is_some_and(|connection| connection.is_unreliable());
         // A 2xx is repeated over every transport (section 13.3.1.4).
         let repeats =
             self.config.is_repeating && send.is_repeated && (status < 300 || is_unreliable);
-        run.invited.timers.interval = timers.t1;
+        session.invited.timers.interval = timers.t1;
         if repeats {
-            run.invited.timers.repeat_at = now.after(timers.t1);
+            session.invited.timers.repeat_at = now.after(timers.t1);
         }
         if send.is_repeated {
-            run.invited.timers.give_up_at = now.after(timers.give_up);
+            session.invited.timers.give_up_at = now.after(timers.give_up);
         }
         if status < 300 {
-            run.dialog.is_confirmed = true;
+            session.dialog.is_confirmed = true;
         }
-        if !run.times.answered.is_known() {
-            run.times.answered = now;
-            run.notes.status = status;
+        if !session.times.answered.is_known() {
+            session.times.answered = now;
+            session.notes.status = status;
         }
     }
 
@@ -189,35 +194,38 @@ impl Engine {
         written: (usize, usize),
         now: Time,
     ) {
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        run.asked.written = Some(written);
+        session.asked.written = Some(written);
         if status < 200 {
             return;
         }
-        run.asked.state = ServerState::Answered(status);
-        if is_bye && !run.times.bye_answered.is_known() {
-            run.times.bye_answered = now;
-            run.notes.bye_status = status;
-        } else if !is_bye && !run.times.answered.is_known() && run.times.invited == Time::NEVER {
-            run.times.answered = now;
-            run.notes.status = status;
+        session.asked.state = ServerState::Answered(status);
+        if is_bye && !session.times.bye_answered.is_known() {
+            session.times.bye_answered = now;
+            session.notes.bye_status = status;
+        } else if !is_bye
+            && !session.times.answered.is_known()
+            && session.times.invited == Time::NEVER
+        {
+            session.times.answered = now;
+            session.notes.status = status;
         }
     }
 
     /// Copies responses of this turn that may have to be sent again.
     pub(super) fn keep_written(&mut self, index: u32) {
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if let Some((start, end)) = run.invited.written.take() {
-            let octets = self.outbox.written(start..end);
-            self.buffers.keep(&mut run.invited.response, octets);
+        if let Some((start, end)) = session.invited.written.take() {
+            let octets = self.transmits.written(start..end);
+            self.buffers.keep(&mut session.invited.response, octets);
         }
-        if let Some((start, end)) = run.asked.written.take() {
-            let octets = self.outbox.written(start..end);
-            self.buffers.keep(&mut run.asked.response, octets);
+        if let Some((start, end)) = session.asked.written.take() {
+            let octets = self.transmits.written(start..end);
+            self.buffers.keep(&mut session.asked.response, octets);
         }
     }
 }

@@ -4,9 +4,9 @@ use sip::{Method, StartLine};
 
 use super::Engine;
 use super::config::ConnectionId;
-use super::identity::RunName;
+use super::identity::SessionId;
 use super::received::Received;
-use super::remnants::Remnant;
+use super::recently_ended::EndedSession;
 use super::render::{write_line, write_vias};
 use super::time::Moment;
 
@@ -29,17 +29,17 @@ fn reason(status: u16) -> &'static str {
 }
 
 impl Engine {
-    /// Answers a request with a response that says nothing but its status, with the tag of a run (RFC 3261
+    /// Answers a request with a response that says nothing but its status, with the tag of a session (RFC 3261
     /// section 8.2.6), or one that belongs to none.
     pub(super) fn answer(
         &mut self,
         request: &Received<'_>,
         connection: ConnectionId,
         status: u16,
-        run: RunName,
+        session: SessionId,
     ) {
-        let start = self.outbox.len();
-        let out = self.outbox.buffer();
+        let start = self.transmits.len();
+        let out = self.transmits.buffer();
         out.extend_from_slice(b"SIP/2.0 ");
         super::identity::write_decimal(status.into(), out);
         out.push(b' ');
@@ -51,7 +51,7 @@ impl Engine {
         out.extend_from_slice(request.to);
         if status > 100 && request.tag_of_to().is_none() {
             out.extend_from_slice(b";tag=");
-            self.identity.write_tag(run, out);
+            self.identity.write_tag(session, out);
         }
         out.extend_from_slice(b"\r\n");
         write_line("Call-ID", request.call_id, out);
@@ -63,7 +63,7 @@ impl Engine {
         self.send_written(start, connection);
     }
 
-    /// Answers a request that belongs to no run and begins none.
+    /// Answers a request that belongs to no session and begins none.
     pub(super) fn answer_stray(
         &mut self,
         moment: Moment,
@@ -72,7 +72,7 @@ impl Engine {
     ) {
         let hash = self.hash_of_caller(request);
         let branch = self.transaction(request);
-        if let Some(Remnant::Answered(answered)) = self.remnants.get(moment.now, hash) {
+        if let Some(EndedSession::Answered(answered)) = self.recently_ended.get(moment.now, hash) {
             let is_invite = request.cseq_method == Method::Invite;
             if is_invite && answered.invite == Some(request.cseq) {
                 // It has crossed what it led to.
@@ -83,14 +83,14 @@ impl Engine {
             if !is_invite && is_same {
                 self.counters.repeated += 1;
                 self.counters.retransmissions += 1;
-                let (status, run) = (answered.status, answered.run);
+                let (status, session) = (answered.status, answered.session);
                 match &answered.response {
                     Some(octets) => {
-                        let start = self.outbox.len();
-                        self.outbox.buffer().extend_from_slice(octets);
+                        let start = self.transmits.len();
+                        self.transmits.buffer().extend_from_slice(octets);
                         self.send_written(start, connection);
                     }
-                    None => self.answer(request, connection, status, run),
+                    None => self.answer(request, connection, status, session),
                 }
                 return;
             }
@@ -113,8 +113,8 @@ impl Engine {
             Method::Options => 200,
             _ => 405,
         };
-        // A tag that no run has: places are counted from 0.
-        let nobody = RunName {
+        // A tag that no session has: places are counted from 0.
+        let nobody = SessionId {
             index: u32::MAX,
             generation: hash as u32,
         };

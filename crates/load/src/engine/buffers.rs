@@ -1,4 +1,4 @@
-//! Memory for what runs keep.
+//! Memory for what sessions keep.
 
 /// Memory for texts that are kept for a while: given back, it is used again, for texts of the same size.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
-//! Which runs have a Call-ID, by its hash.
+//! Which sessions have a Call-ID, by its hash.
 
 use hashbrown::HashTable;
 
-/// The places of runs by the hashes of their Call-IDs. A part of the hash stands beside the place, so that no run is
+/// The places of sessions by the hashes of their Call-IDs. A part of the hash stands beside the place, so that no session is
 /// looked at that has another one, not even when the table grows: ten thousand of them are not in the processor's cache.
 #[derive(Debug, Default)]
 pub(super) struct CallIds(HashTable<(u32, u32)>);

@@ -27,14 +27,14 @@ pub struct EngineConfig {
     /// To how many places that a 3xx names, or several of them one after the other, a request outside of a dialog
     /// is sent at most (RFC 3261 section 8.1.3.4); with 0 a 3xx is a refusal like any other.
     pub maximum_targets: usize,
-    /// How many runs there may be at a time: beyond, none is begun, and requests that would begin one are
+    /// How many sessions there may be at a time: beyond, none is begun, and requests that would begin one are
     /// dropped and counted.
     ///
-    /// It bounds all memory. A run keeps of its peer what its dialog says, 16 KiB at most, and what its script takes out of
+    /// It bounds all memory. A session keeps of its peer what its dialog says, 16 KiB at most, and what its script takes out of
     /// messages; of these the request that began it, the last one that its script may ask for, and the last responses to
-    /// an INVITE and to another request, none of them longer than its transport lets messages be. Of runs that are over,
+    /// an INVITE and to another request, none of them longer than its transport lets messages be. Of sessions that are over,
     /// twice as many are remembered, with 512 octets of messages for each on average, or one longer message alone.
-    pub maximum_runs: usize,
+    pub maximum_sessions: usize,
     /// Of registrations.
     pub registration: RegistrationPlan,
     /// The port that users name for media: user number n names `media_port + 2 (n mod media_ports)`. The
@@ -44,7 +44,7 @@ pub struct EngineConfig {
     pub media_ports: u16,
     /// From the failure of a caller that calls again and again to its next call.
     pub pause_after_failure: Duration,
-    /// Whether runs that peers have begun leave records.
+    /// Whether sessions that peers have begun leave records.
     pub records_callees: bool,
     /// What [`Slot::Process`](crate::script::Slot::Process) says.
     pub process: u32,
@@ -61,7 +61,7 @@ impl Default for EngineConfig {
             timers: Timers::default(),
             is_repeating: true,
             maximum_targets: 8,
-            maximum_runs: 1_000_000,
+            maximum_sessions: 1_000_000,
             registration: RegistrationPlan::default(),
             media_port: 49_172,
             media_ports: 1,

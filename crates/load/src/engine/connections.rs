@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::config::{Connection, ConnectionId, Directory};
 use super::identity::write_decimal;
-use super::run::NOBODY;
+use super::session::NOBODY;
 
 /// A connection as templates want it: its addresses as text.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct ConnectionText {
     local_ip: usize,
     remote_ip: usize,
     pub(super) is_lost: bool,
-    /// The run that began last on it, where it can be lost.
+    /// The session that began last on it, where it can be lost.
     pub(super) newest: u32,
 }
 

@@ -27,7 +27,7 @@ pub struct Counters {
     pub final_responses: [u64; 5],
     /// What is no SIP message, or lacks what an answer needs; dropped.
     pub malformed: u64,
-    /// Responses that no run waits for, dropped: those that came late, and those that belong to nothing.
+    /// Responses that no session waits for, dropped: those that came late, and those that belong to nothing.
     pub stray_responses: u64,
     /// 2xx of further callees of forked INVITEs, whose dialogs were acknowledged and ended; repetitions
     /// included.
@@ -36,9 +36,9 @@ pub struct Counters {
     pub redirections: u64,
     /// Requests sent by another connection, because nobody had answered on theirs or with 503.
     pub failovers: u64,
-    /// Requests that belong to no run and begin none; answered as RFC 3261 has it, but for ACK.
+    /// Requests that belong to no session and begin none; answered as RFC 3261 has it, but for ACK.
     pub stray_requests: u64,
-    /// Requests dropped because there were as many runs as are allowed.
+    /// Requests dropped because there were as many sessions as are allowed.
     pub refused_by_limit: u64,
     /// Messages that a script dropped on purpose.
     pub lost_on_purpose: u64,

@@ -1,48 +1,50 @@
-//! How runs end: their records, what they owe their peers, and what is left of them.
+//! How sessions end: their records, what they owe their peers, and what is left of them.
 
 use sip::Method;
 
 use super::Engine;
-use super::outbox::Outbox;
-use super::remnants::{Answered, Remnant};
-use super::run::{Ack, Cancel, ClientState, NOBODY, Run, ServerState, State};
-use super::steps::Turn;
+use super::recently_ended::{Answered, EndedSession};
+use super::session::{Ack, Cancel, ClientState, NOBODY, ServerState, Session, State};
+use super::steps::Trigger;
 use super::time::{Clock, Time};
+use super::transmit_queue::TransmitQueue;
 use crate::record::{
-    Attempt, CallId, CallRecord, Failure, Outcome, Record, RegistrationRecord, RequestRecord, Side,
+    Attempt, CallId, CallRecord, Failure, Outcome, Party, Record, RegistrationRecord, RequestRecord,
 };
 use crate::script::{Kind, Script, ScriptId};
 
 impl Engine {
-    /// Ends a run: its record is written, and what it owes its peer is sent. It may have to linger for its
+    /// Ends a session: its record is written, and what it owes its peer is sent. It may have to linger for its
     /// transactions.
     pub(super) fn finish(
         &mut self,
         script: &Script,
         index: u32,
         outcome: Outcome,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
-        let now = turn.moment.now;
-        let Some(run) = self.runs.get_mut(index) else {
+        let now = trigger.moment.now;
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if run.state == State::Lingering {
+        if session.state == State::Lingering {
             return;
         }
-        run.state = State::Lingering;
-        run.wait_until = Time::NEVER;
-        run.notes.outcome = Some(outcome);
+        session.state = State::Lingering;
+        session.wait_until = Time::NEVER;
+        session.notes.outcome = Some(outcome);
         // An answer to a call that has been ended is not repeated any more.
-        if run.dialog.is_ended && matches!(run.invited.state, ServerState::Answered(200..300)) {
-            run.invited.timers.stop();
+        if session.dialog.is_ended
+            && matches!(session.invited.state, ServerState::Answered(200..300))
+        {
+            session.invited.timers.stop();
         }
-        if run.notes.is_in_flight {
-            run.notes.is_in_flight = false;
+        if session.notes.is_in_flight {
+            session.notes.is_in_flight = false;
             self.in_flight -= 1;
         }
-        let ended = match turn.message {
-            Some(_) => turn.moment.received,
+        let ended = match trigger.message {
+            Some(_) => trigger.moment.received,
             None => now,
         };
         self.end_media(index);
@@ -51,101 +53,101 @@ impl Engine {
         if outcome == Outcome::Unfinished {
             self.stop_asking(index);
         }
-        self.clean_up(script, index, turn);
+        self.clean_up(script, index, trigger);
     }
 
-    /// What a run that is ended before its time still asks of its peer is not repeated any more, but a BYE or a
+    /// What a session that is ended before its time still asks of its peer is not repeated any more, but a BYE or a
     /// CANCEL. The answer to an INVITE is waited for: it has to be acknowledged, and the call to be ended.
     fn stop_asking(&mut self, index: u32) {
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        run.invite.timers.repeat_at = Time::NEVER;
-        let ends = matches!(run.other.method, Method::Bye | Method::Cancel);
-        if run.other.is_pending() && !ends {
-            run.other.timers.stop();
-            run.other.state = ClientState::Idle;
-            self.buffers.give_back(&mut run.other.message);
+        session.invite.timers.repeat_at = Time::NEVER;
+        let ends = matches!(session.other.method, Method::Bye | Method::Cancel);
+        if session.other.is_pending() && !ends {
+            session.other.timers.stop();
+            session.other.state = ClientState::Idle;
+            self.buffers.give_back(&mut session.other.message);
         }
     }
 
-    /// Sends what a run owes its peer: a call that is not wanted any more is cancelled, refused or hung up.
-    fn clean_up(&mut self, script: &Script, index: u32, turn: &Turn<'_>) {
-        let now = turn.moment.now;
-        let Some(run) = self.runs.get_mut(index) else {
+    /// Sends what a session owes its peer: a call that is not wanted any more is cancelled, refused or hung up.
+    fn clean_up(&mut self, script: &Script, index: u32, trigger: &Trigger<'_>) {
+        let now = trigger.moment.now;
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if run.invited.state == ServerState::Proceeding {
+        if session.invited.state == ServerState::Proceeding {
             // A BYE ends what it finds pending (RFC 3261 section 15.1.2).
-            let status = if run.dialog.is_ended { 487 } else { 500 };
-            self.refuse_initial(index, status, turn);
+            let status = if session.dialog.is_ended { 487 } else { 500 };
+            self.refuse_initial(index, status, trigger);
             return;
         }
-        let has_failed = run.notes.outcome != Some(Outcome::Completed);
+        let has_failed = session.notes.outcome != Some(Outcome::Completed);
         if !has_failed {
             return;
         }
-        if run.invite.is_pending() {
-            if run.invite.cancel != Cancel::Sent {
+        if session.invite.is_pending() {
+            if session.invite.cancel != Cancel::Sent {
                 self.cancel(index, now);
             }
             return;
         }
-        if !run.dialog.is_confirmed || run.dialog.is_ended {
+        if !session.dialog.is_confirmed || session.dialog.is_ended {
             return;
         }
         // A BYE has to wait for the ACK (RFC 3261 section 15).
-        if matches!(run.invited.state, ServerState::Answered(200..300))
-            && run.invited.timers.give_up_at.is_known()
+        if matches!(session.invited.state, ServerState::Answered(200..300))
+            && session.invited.timers.give_up_at.is_known()
         {
-            run.notes.is_bye_wanted = true;
+            session.notes.is_bye_wanted = true;
             return;
         }
-        if run.side == Side::Caller && matches!(run.ack, Ack::None) {
+        if session.party == Party::Caller && matches!(session.ack, Ack::None) {
             self.acknowledge(script, index, now);
         }
         self.hang_up(script, index, now);
     }
 
-    /// After a turn: copies what may have to be sent again, sets the deadline, or frees the place of a run
+    /// After a turn: copies what may have to be sent again, sets the deadline, or frees the place of a session
     /// that is over.
-    pub(super) fn settle(&mut self, script: &Script, index: u32, now: Time) {
-        let Some(run) = self.runs.get(index) else {
+    pub(super) fn end_turn(&mut self, script: &Script, index: u32, now: Time) {
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
-        if run.is_held() && !run.notes.is_setup_recorded && *script.kind() == Kind::Call {
+        if session.is_held() && !session.notes.is_setup_recorded && *script.kind() == Kind::Call {
             self.record_setup(script, index, now);
-            return self.settle(script, index, now);
+            return self.end_turn(script, index, now);
         }
-        if run.state == State::Lingering && !run.is_busy() {
+        if session.state == State::Lingering && !session.is_busy() {
             self.release(index, now);
             return;
         }
-        if run.invited.written.is_some() || run.asked.written.is_some() {
+        if session.invited.written.is_some() || session.asked.written.is_some() {
             self.keep_written(index);
         }
-        if let Some(run) = self.runs.get(index) {
-            self.wheel.set(index, run.next());
+        if let Some(session) = self.sessions.get(index) {
+            self.wheel.set(index, session.next());
         }
     }
 
-    /// Frees the place of a run. What its peer may repeat is remembered.
+    /// Frees the place of a session. What its peer may repeat is remembered.
     pub(super) fn release(&mut self, index: u32, now: Time) {
-        let name = self.runs.name(index);
-        let Some(run) = self.runs.get(index) else {
+        let name = self.sessions.name(index);
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
         let is_unreliable = self
             .connections
-            .get(run.connection)
+            .get(session.connection)
             .is_some_and(|connection| connection.is_unreliable());
-        let (hash, is_in_table) = (run.call_id_hash, run.notes.is_in_table);
+        let (hash, is_in_table) = (session.call_id_hash, session.notes.is_in_table);
         if is_unreliable {
             let expires = now.after(self.config.timers.give_up);
-            match (run.side, run.invite.state, &run.ack) {
-                (Side::Caller, ClientState::Final(300..), Ack::Octets(ack)) => {
-                    let remnant = Remnant::Refused {
-                        cseq: run.invite.cseq,
+            match (session.party, session.invite.state, &session.ack) {
+                (Party::Caller, ClientState::Final(300..), Ack::Octets(ack)) => {
+                    let ended = EndedSession::Refused {
+                        cseq: session.invite.cseq,
                         ack: ack.clone(),
                     };
                     self.scratch.clear();
@@ -155,17 +157,17 @@ impl Engine {
                     } else {
                         self.hasher.hash_one(&self.scratch[..])
                     };
-                    self.remnants.insert(now, expires, hash, remnant);
+                    self.recently_ended.insert(now, expires, hash, ended);
                 }
-                (Side::Callee, ..) => {
-                    let dialog = &run.dialog;
+                (Party::Callee, ..) => {
+                    let dialog = &session.dialog;
                     let caller = dialog.get(dialog.remote_tag);
                     let hash = self.hasher.hash_one((dialog.get(dialog.call_id), caller));
-                    let remnant = Remnant::Answered(Answered {
-                        response: said(run, &self.outbox),
-                        ..answered(run, name)
+                    let ended = EndedSession::Answered(Answered {
+                        response: said(session, &self.transmits),
+                        ..answered(session, name)
                     });
-                    self.remnants.insert(now, expires, hash, remnant);
+                    self.recently_ended.insert(now, expires, hash, ended);
                 }
                 _ => {}
             }
@@ -174,16 +176,16 @@ impl Engine {
             self.remove_from_table(index, hash);
         }
         self.unlist(index);
-        self.runs.release(index, &mut self.buffers);
+        self.sessions.release(index, &mut self.buffers);
     }
 
-    /// What a user does after one of its runs.
+    /// What a user does after one of its sessions.
     fn release_user(&mut self, script: &Script, index: u32, outcome: Outcome, now: Time) {
-        let Some(run) = self.runs.get(index) else {
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
-        let (place, notes) = (run.user, run.notes);
-        if run.side == Side::Callee || place == NOBODY {
+        let (place, notes) = (session.user, session.notes);
+        if session.party == Party::Callee || place == NOBODY {
             return;
         }
         if *script.kind() == Kind::Registration {
@@ -198,10 +200,10 @@ impl Engine {
     fn note_registration(&mut self, place: u32, index: u32, outcome: Outcome, now: Time) {
         use rand::RngExt;
         let plan = self.config.registration;
-        let Some(run) = self.runs.get(index) else {
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
-        let notes = run.notes;
+        let notes = session.notes;
         let drawn: f64 = self.rng.random();
         let Some(user) = self.users.get_mut(place) else {
             return;
@@ -238,8 +240,8 @@ impl Engine {
         if let Some(Record::Call(record)) = self.record(script, index, Outcome::Unfinished, now) {
             self.records.push_back(Record::Established(record));
         }
-        if let Some(run) = self.runs.get_mut(index) {
-            run.notes.is_setup_recorded = true;
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.notes.is_setup_recorded = true;
         }
     }
 
@@ -250,65 +252,65 @@ impl Engine {
     }
 
     fn record(&self, script: &Script, index: u32, outcome: Outcome, ended: Time) -> Option<Record> {
-        let name = self.runs.name(index);
-        let run = self.runs.get(index)?;
-        if run.side == Side::Callee && !self.config.records_callees {
+        let name = self.sessions.name(index);
+        let session = self.sessions.get(index)?;
+        if session.party == Party::Callee && !self.config.records_callees {
             return None;
         }
-        let call_id = if !run.dialog.call_id.is_empty() {
-            CallId::read(run.dialog.get(run.dialog.call_id))
-        } else if *script.kind() == Kind::Registration && run.user != NOBODY {
-            self.identity.registration_call_id(run.user)
+        let call_id = if !session.dialog.call_id.is_empty() {
+            CallId::read(session.dialog.get(session.dialog.call_id))
+        } else if *script.kind() == Kind::Registration && session.user != NOBODY {
+            self.identity.registration_call_id(session.user)
         } else {
             self.identity.call_id(name)
         };
-        let record = record(script.kind(), run, call_id, outcome, ended, self.clock);
+        let record = record(script.kind(), session, call_id, outcome, ended, self.clock);
         Some(record)
     }
 }
 
-/// What is left of a run that was begun by a request.
-fn answered(run: &Run, name: super::identity::RunName) -> Answered {
-    let is_invited = run.invited.state != ServerState::Idle;
-    let status = match run.asked.state {
+/// What is left of a session that was begun by a request.
+fn answered(session: &Session, name: super::identity::SessionId) -> Answered {
+    let is_invited = session.invited.state != ServerState::Idle;
+    let status = match session.asked.state {
         ServerState::Answered(status) | ServerState::Acknowledged(status) => status,
         ServerState::Idle | ServerState::Proceeding => 200,
     };
     Answered {
-        run: name,
-        invite: is_invited.then_some(run.invited.cseq),
-        cseq: run.asked.cseq,
-        branch: run.asked.branch,
+        session: name,
+        invite: is_invited.then_some(session.invited.cseq),
+        cseq: session.asked.cseq,
+        branch: session.asked.branch,
         status,
         response: None,
     }
 }
 
-/// The response to a run's last request, where it cannot be made of the request once more.
-fn said(run: &Run, outbox: &Outbox) -> Option<Box<[u8]>> {
-    let is_answered = matches!(run.asked.state, ServerState::Answered(_));
-    if !is_answered || !run.asked.says_more {
+/// The response to a session's last request, where it cannot be made of the request once more.
+fn said(session: &Session, transmits: &TransmitQueue) -> Option<Box<[u8]>> {
+    let is_answered = matches!(session.asked.state, ServerState::Answered(_));
+    if !is_answered || !session.asked.says_more {
         return None;
     }
-    let octets = match run.asked.written {
-        Some((start, end)) => outbox.written(start..end),
-        None => &run.asked.response,
+    let octets = match session.asked.written {
+        Some((start, end)) => transmits.written(start..end),
+        None => &session.asked.response,
     };
     (!octets.is_empty()).then(|| octets.into())
 }
 
 fn record(
     kind: &Kind,
-    run: &Run,
+    session: &Session,
     call_id: CallId,
     outcome: Outcome,
     ended: Time,
     clock: Clock,
 ) -> Record {
-    let times = &run.times;
+    let times = &session.times;
     let begun = times.begun;
     let since = |time: Time| time.known_since(begun);
-    let timers = run.extra.as_deref().map(|extra| {
+    let timers = session.extra.as_deref().map(|extra| {
         let taken = extra
             .timers
             .iter()
@@ -317,18 +319,18 @@ fn record(
     });
     let instant = |time: Time| clock.instant(time).unwrap_or(clock.origin());
     let attempt = Attempt {
-        script: ScriptId(run.script),
-        side: run.side,
-        user: run.user_number,
-        peer: run.peer_number,
+        script: ScriptId(session.script),
+        party: session.party,
+        user: session.user_number,
+        peer: session.peer_number,
         call_id,
         due: instant(times.due),
         begun: instant(begun),
         ended: ended.since(begun),
         outcome,
-        status: (run.notes.status != 0).then_some(run.notes.status),
-        retransmissions: run.notes.retransmissions,
-        authentications: run.notes.authentications,
+        status: (session.notes.status != 0).then_some(session.notes.status),
+        retransmissions: session.notes.retransmissions,
+        authentications: session.notes.authentications,
         timers: timers.unwrap_or_default(),
     };
     match kind {
@@ -342,16 +344,16 @@ fn record(
             answered: since(times.answered),
             acknowledged: since(times.acknowledged),
             bye: since(times.bye),
-            is_bye_from_peer: run.notes.is_bye_from_peer,
+            is_bye_from_peer: session.notes.is_bye_from_peer,
             bye_answered: since(times.bye_answered),
-            bye_status: (run.notes.bye_status != 0).then_some(run.notes.bye_status),
-            is_setup_recorded: run.notes.is_setup_recorded,
+            bye_status: (session.notes.bye_status != 0).then_some(session.notes.bye_status),
+            is_setup_recorded: session.notes.is_setup_recorded,
         }),
         Kind::Registration => Record::Registration(RegistrationRecord {
             attempt,
-            is_refresh: run.notes.is_refresh,
+            is_refresh: session.notes.is_refresh,
             answered: since(times.answered),
-            expires: run
+            expires: session
                 .notes
                 .expires
                 .filter(|_| outcome == Outcome::Completed)
@@ -365,7 +367,7 @@ fn record(
     }
 }
 
-/// The failure of a run whose request has had no final response.
+/// The failure of a session whose request has had no final response.
 pub(super) fn silence(cancel: Cancel) -> Failure {
     if cancel == Cancel::No {
         Failure::NoResponse

@@ -2,9 +2,9 @@
 
 use super::Engine;
 use super::config::ConnectionId;
-use super::run::{Cancel, State};
-use super::steps::Turn;
-use crate::record::Side;
+use super::session::{Cancel, State};
+use super::steps::Trigger;
+use crate::record::Party;
 use crate::script::{Script, Step};
 
 impl Engine {
@@ -15,69 +15,73 @@ impl Engine {
         self.connections.set_alternative(id, alternative);
     }
 
-    /// Sends a request of a run once more by the other connection, where there is one: as a transaction of its own
+    /// Sends a request of a session once more by the other connection, where there is one: as a transaction of its own
     /// (RFC 3263 section 4.3). Returns whether it is sent.
     pub(super) fn fail_over(
         &mut self,
         script: &Script,
         index: u32,
         is_invite: bool,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> bool {
-        let Some(run) = self.runs.get(index) else {
+        let Some(session) = self.sessions.get(index) else {
             return false;
         };
-        let client = if is_invite { &run.invite } else { &run.other };
+        let client = if is_invite {
+            &session.invite
+        } else {
+            &session.other
+        };
         let number = client.step;
         let Some(Step::Send(send)) = script.step(number) else {
             return false;
         };
-        let is_outside = run.side == Side::Caller
-            && run.state != State::Lingering
+        let is_outside = session.party == Party::Caller
+            && session.state != State::Lingering
             && client.cancel == Cancel::No
-            && !run.dialog.is_confirmed
-            && (is_invite || run.dialog.remote_tag.is_empty());
-        let alternative = self.connections.alternative(run.connection);
+            && !session.dialog.is_confirmed
+            && (is_invite || session.dialog.remote_tag.is_empty());
+        let alternative = self.connections.alternative(session.connection);
         let Some(alternative) = alternative.filter(|_| is_outside) else {
             return false;
         };
         self.unlist(index);
-        if let Some(run) = self.runs.get_mut(index) {
-            run.connection = alternative;
-            run.dialog.forget_peer();
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.connection = alternative;
+            session.dialog.forget_peer();
         }
         self.list(index);
         self.counters.failovers += 1;
-        self.send_instead(script, index, (number, send), turn, false);
+        self.send_instead(script, index, (number, send), trigger, false);
         true
     }
 
-    /// The connection of a run is lost, on which it waits for answers: what it has asked is asked on the other one,
+    /// The connection of a session is lost, on which it waits for answers: what it has asked is asked on the other one,
     /// where there is one. Returns whether it is.
     pub(super) fn fail_over_lost(
         &mut self,
         script: &Script,
         index: u32,
         is_invite: bool,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> bool {
-        let is_sent = self.fail_over(script, index, is_invite, turn);
+        let is_sent = self.fail_over(script, index, is_invite, trigger);
         if is_sent {
-            self.wait_anew(script, index, turn);
+            self.wait_anew(script, index, trigger);
         }
         is_sent
     }
 
     /// A script that waits for the answer to a request which has been sent elsewhere waits as long as before.
-    pub(super) fn wait_anew(&mut self, script: &Script, index: u32, turn: &Turn<'_>) {
-        let Some(run) = self.runs.get_mut(index) else {
+    pub(super) fn wait_anew(&mut self, script: &Script, index: u32, trigger: &Trigger<'_>) {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if run.state == State::Expecting
-            && let Some(Step::Expect(expect)) = script.step(run.step)
+        if session.state == State::Expecting
+            && let Some(Step::Expect(expect)) = script.step(session.step)
             && let Some(timeout) = expect.timeout
         {
-            run.wait_until = turn.moment.now.after(timeout);
+            session.wait_until = trigger.moment.now.after(timeout);
         }
     }
 }

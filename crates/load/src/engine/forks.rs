@@ -6,9 +6,9 @@ use super::Engine;
 use super::received::{Received, address_uri};
 use super::render::{copy_credentials, write_line};
 use super::responses::write_route_set;
-use super::run::{ClientState, NOBODY, State};
+use super::session::{ClientState, NOBODY, State};
 use super::time::Time;
-use crate::record::Side;
+use crate::record::Party;
 use crate::script::Script;
 
 /// Callees of one INVITE whose BYEs are repeated until they are answered; those of others are sent once.
@@ -25,13 +25,13 @@ impl Engine {
         now: Time,
     ) {
         let tag = self.hash(response.tag_of_to().unwrap_or_default());
-        let name = self.runs.name(index);
+        let name = self.sessions.name(index);
         let mut branch = Vec::new();
-        let Some(run) = self.runs.get(index) else {
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
         self.identity
-            .write_branch(name, run.invite.branch, &mut branch);
+            .write_branch(name, session.invite.branch, &mut branch);
         branch.extend_from_slice(format!(".{tag:x}").as_bytes());
         self.send_to_fork(index, response, &Method::Ack, &branch);
         let Some(extra) = self.extra(script, index) else {
@@ -45,7 +45,7 @@ impl Engine {
         if is_remembered {
             extra.forks.push(tag);
         }
-        if !is_remembered || self.runs.len() >= self.config.maximum_runs {
+        if !is_remembered || self.sessions.len() >= self.config.maximum_sessions {
             branch.extend_from_slice(b".BYE");
             self.send_to_fork(index, response, &Method::Bye, &branch);
             return;
@@ -53,34 +53,34 @@ impl Engine {
         self.begin_fork(script, index, response, now);
     }
 
-    /// The BYE has a run of its own, which is nothing but its transaction (section 17.1.2).
+    /// The BYE has a session of its own, which is nothing but its transaction (section 17.1.2).
     fn begin_fork(&mut self, script: &Script, of: u32, response: &Received<'_>, now: Time) {
         let timers = self.config.timers;
-        let Some(parent) = self.runs.get(of) else {
+        let Some(parent) = self.sessions.get(of) else {
             return;
         };
         let (script_number, connection) = (parent.script, parent.connection);
         let cseq = parent.invite.cseq.saturating_add(1);
-        let index = self.runs.allocate();
+        let index = self.sessions.allocate();
         let is_unreliable = self
             .connections
             .get(connection)
             .is_some_and(|connection| connection.is_unreliable());
         let is_repeating = is_unreliable && self.config.is_repeating;
-        let name = self.runs.name(index);
-        let Some(run) = self.runs.fresh(index) else {
+        let name = self.sessions.name(index);
+        let Some(session) = self.sessions.fresh(index) else {
             return;
         };
-        run.state = State::Lingering;
-        run.side = Side::Caller;
-        run.script = script_number;
-        run.user = NOBODY;
-        run.user_number = 0;
-        run.peer_number = 0;
-        run.connection = connection;
-        run.dialog.is_ended = true;
-        let branch_number = run.next_branch();
-        let client = &mut run.other;
+        session.state = State::Lingering;
+        session.party = Party::Caller;
+        session.script = script_number;
+        session.user = NOBODY;
+        session.user_number = 0;
+        session.peer_number = 0;
+        session.connection = connection;
+        session.dialog.is_ended = true;
+        let branch_number = session.next_branch();
+        let client = &mut session.other;
         client.method = Method::Bye;
         client.state = ClientState::Calling;
         client.cseq = cseq;
@@ -94,13 +94,13 @@ impl Engine {
         self.list(index);
         let mut branch = Vec::new();
         self.identity.write_branch(name, branch_number, &mut branch);
-        let start = self.outbox.len();
+        let start = self.transmits.len();
         self.send_to_fork(of, response, &Method::Bye, &branch);
-        if is_repeating && let Some(run) = self.runs.get_mut(index) {
-            let message = self.outbox.written(start..self.outbox.len());
-            self.buffers.keep(&mut run.other.message, message);
+        if is_repeating && let Some(session) = self.sessions.get_mut(index) {
+            let message = self.transmits.written(start..self.transmits.len());
+            self.buffers.keep(&mut session.other.message, message);
         }
-        self.settle(script, index, now);
+        self.end_turn(script, index, now);
     }
 
     /// Writes a request within the dialog that a response of another callee has begun.
@@ -111,20 +111,20 @@ impl Engine {
         method: &Method,
         branch: &[u8],
     ) {
-        let Some(run) = self.runs.get(index) else {
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
-        let Some(connection) = self.connections.get(run.connection) else {
+        let Some(connection) = self.connections.get(session.connection) else {
             return;
         };
         let (Ok(invite), Some(target)) = (
-            Received::read(&run.invite.message),
+            Received::read(&session.invite.message),
             response.contact_uri().or(address_uri(response.to)),
         ) else {
             return;
         };
-        let start = self.outbox.len();
-        let out = self.outbox.buffer();
+        let start = self.transmits.len();
+        let out = self.transmits.buffer();
         out.extend_from_slice(method.as_str().as_bytes());
         out.push(b' ');
         out.extend_from_slice(target);
@@ -152,9 +152,9 @@ impl Engine {
         let rest = format!("CSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n");
         out.extend_from_slice(rest.as_bytes());
         if *method == Method::Ack {
-            copy_credentials(&run.invite.message, start, out);
+            copy_credentials(&session.invite.message, start, out);
         }
-        let connection = run.connection;
+        let connection = session.connection;
         self.send_written(start, connection);
     }
 }

@@ -1,6 +1,6 @@
-//! What an engine writes into messages to find their runs again: Call-IDs, tags, branches.
+//! What an engine writes into messages to find their sessions again: Call-IDs, tags, branches.
 //!
-//! All of them hold the number of the run and the engine's own random number, so that they are unique and
+//! All of them hold the number of the session and the engine's own random number, so that they are unique and
 //! not to be guessed (RFC 3261 sections 8.1.1.4, 8.1.1.7 and 19.3), and nobody has to look them up.
 
 use std::fmt;
@@ -10,21 +10,21 @@ use crate::record::CallId;
 /// The magic cookie of branches (RFC 3261 section 8.1.1.7).
 const COOKIE: &[u8] = b"z9hG4bK";
 
-/// The place of a run, and which of those that had this place it is.
+/// The place of a session, and which of those that had this place it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RunName {
+pub(super) struct SessionId {
     pub(super) index: u32,
     pub(super) generation: u32,
 }
 
-impl RunName {
+impl SessionId {
     /// Both in one number.
     pub(super) fn number(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    fn from_number(number: u64) -> RunName {
-        RunName {
+    fn from_number(number: u64) -> SessionId {
+        SessionId {
             index: number as u32,
             generation: (number >> 32) as u32,
         }
@@ -34,8 +34,8 @@ impl RunName {
 /// Whose Call-ID one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// A run's.
-    Run(RunName),
+    /// A session's.
+    Session(SessionId),
     /// A user's series of registrations.
     User(u32),
 }
@@ -57,10 +57,10 @@ impl Identity {
         Identity { engine, suffix }
     }
 
-    /// The Call-ID of a run.
-    pub(super) fn write_call_id(&self, run: RunName, out: &mut Vec<u8>) {
+    /// The Call-ID of a session.
+    pub(super) fn write_call_id(&self, session: SessionId, out: &mut Vec<u8>) {
         out.push(b'c');
-        write_hexadecimal(run.number(), out);
+        write_hexadecimal(session.number(), out);
         out.extend_from_slice(&self.suffix);
     }
 
@@ -71,29 +71,32 @@ impl Identity {
         out.extend_from_slice(&self.suffix);
     }
 
-    /// The tag of a run.
-    pub(super) fn write_tag(&self, run: RunName, out: &mut Vec<u8>) {
+    /// The tag of a session.
+    pub(super) fn write_tag(&self, session: SessionId, out: &mut Vec<u8>) {
         out.push(b't');
-        write_hexadecimal(run.number(), out);
+        write_hexadecimal(session.number(), out);
         out.extend_from_slice(&self.suffix);
     }
 
-    /// The branch of a run's transaction.
-    pub(super) fn write_branch(&self, run: RunName, transaction: u16, out: &mut Vec<u8>) {
+    /// The branch of a session's transaction.
+    pub(super) fn write_branch(&self, session: SessionId, transaction: u16, out: &mut Vec<u8>) {
         out.extend_from_slice(COOKIE);
         write_hexadecimal(transaction.into(), out);
         out.push(b'.');
-        write_hexadecimal(run.number(), out);
+        write_hexadecimal(session.number(), out);
         out.extend_from_slice(&self.suffix);
     }
 
     /// Whose branch this is, and the number of the transaction, where this engine has written it.
-    pub(super) fn transaction(&self, branch: &[u8]) -> Option<(RunName, u16)> {
+    pub(super) fn transaction(&self, branch: &[u8]) -> Option<(SessionId, u16)> {
         let numbers = branch.strip_prefix(COOKIE)?.strip_suffix(&self.suffix)?;
         let dot = memchr::memchr(b'.', numbers)?;
-        let (transaction, run) = (numbers.get(..dot)?, numbers.get(dot + 1..)?);
+        let (transaction, session) = (numbers.get(..dot)?, numbers.get(dot + 1..)?);
         let transaction = u16::try_from(parse_hexadecimal(transaction)?).ok()?;
-        Some((RunName::from_number(parse_hexadecimal(run)?), transaction))
+        Some((
+            SessionId::from_number(parse_hexadecimal(session)?),
+            transaction,
+        ))
     }
 
     /// Whose Call-ID this is, where this engine has written it.
@@ -101,28 +104,28 @@ impl Identity {
         let (&letter, rest) = call_id.split_first()?;
         let number = self.number(rest)?;
         match letter {
-            b'c' => Some(Owner::Run(RunName::from_number(number))),
+            b'c' => Some(Owner::Session(SessionId::from_number(number))),
             b'r' => u32::try_from(number).ok().map(Owner::User),
             _ => None,
         }
     }
 
     /// Whose tag this is, where this engine has written it.
-    pub(super) fn tagged(&self, tag: &[u8]) -> Option<RunName> {
+    pub(super) fn tagged(&self, tag: &[u8]) -> Option<SessionId> {
         let (&letter, rest) = tag.split_first()?;
         let number = self.number(rest)?;
-        (letter == b't').then(|| RunName::from_number(number))
+        (letter == b't').then(|| SessionId::from_number(number))
     }
 
     fn number(&self, text: &[u8]) -> Option<u64> {
         parse_hexadecimal(text.strip_suffix(&self.suffix)?)
     }
 
-    /// The Call-ID of a run, for its record.
-    pub(super) fn call_id(&self, run: RunName) -> CallId {
+    /// The Call-ID of a session, for its record.
+    pub(super) fn call_id(&self, session: SessionId) -> CallId {
         CallId::Ours {
             engine: self.engine,
-            number: run.number(),
+            number: session.number(),
             is_registration: false,
         }
     }
@@ -238,7 +241,7 @@ pub(super) fn write_decimal(number: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    const RUN: RunName = RunName {
+    const RUN: SessionId = SessionId {
         index: 0x1f,
         generation: 7,
     };
@@ -254,7 +257,7 @@ mod tests {
         let identity = Identity::new(0x0123_4567_89ab_cdef);
         let call_id = written(|out| identity.write_call_id(RUN, out));
         assert_eq!(call_id, b"c70000001f.0123456789abcdef");
-        assert_eq!(identity.owner(&call_id), Some(Owner::Run(RUN)));
+        assert_eq!(identity.owner(&call_id), Some(Owner::Session(RUN)));
         assert_eq!(CallId::read(&call_id), identity.call_id(RUN));
         assert_eq!(CallId::read(&call_id).to_string().as_bytes(), call_id);
         let call_id = written(|out| identity.write_registration_call_id(0, out));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Engine;
-use crate::record::Side;
+use crate::record::Party;
 use crate::script::{Kind, Script};
 
 /// Who carries the media of an engine's calls. A call is a number that another call may have when it is over.
@@ -11,7 +11,7 @@ use crate::script::{Kind, Script};
 /// An engine has none as a rule: descriptions of calls then name a port at which nobody listens.
 pub trait CallMedia: fmt::Debug + Send {
     /// A call begins.
-    fn begin(&mut self, call: u32, side: Side);
+    fn begin(&mut self, call: u32, party: Party);
     /// What the call's own description says.
     fn local(&self, call: u32) -> Option<LocalMedia>;
     /// The other side's description is there, if this is one: the offer or the answer.
@@ -39,12 +39,12 @@ impl Engine {
         self.media = Some(media);
     }
 
-    /// A run has begun.
-    pub(super) fn begin_media(&mut self, script: &Script, index: u32, side: Side) {
+    /// A session has begun.
+    pub(super) fn begin_media(&mut self, script: &Script, index: u32, party: Party) {
         if let Some(media) = &mut self.media
             && *script.kind() == Kind::Call
         {
-            media.begin(index, side);
+            media.begin(index, party);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The engine: emulated users by the hundred thousand, without I/O.
 //!
-//! An [`Engine`] is the core of one worker. It has users, runs [scripts](crate::script) for them, and
+//! An [`Engine`] is the core of one worker. It has users, sessions [scripts](crate::script) for them, and
 //! knows what RFC 3261 demands of user agents. It owns no socket, no clock and no thread: times and
 //! octets come in, octets and [records](crate::record) go out.
 //!
@@ -32,7 +32,7 @@
 //!
 //! *Users* are numbers. An engine has those of its [`UserRange`]s; user *i* calls user *n + i*, and the
 //! peer may be another engine's. Whose messages those are that come is written in them: the Call-ID of
-//! what this engine has begun and the tag of what it has answered hold the number of the run, so that
+//! what this engine has begun and the tag of what it has answered hold the number of the session, so that
 //! neither is looked up in a table.
 //!
 //! *Connections* are numbers that the driver gives. A user's requests go by the user's connection, an
@@ -67,21 +67,20 @@ mod forks;
 mod identity;
 mod listed;
 mod media;
-mod outbox;
 mod received;
+mod recently_ended;
 mod redirection;
-mod remnants;
 mod render;
 mod requests;
 mod responses;
-mod run;
-mod runs;
 mod sending;
+mod session;
+mod sessions;
 mod steps;
 mod time;
 mod timeouts;
+mod transmit_queue;
 mod users;
-mod usual;
 mod wheel;
 
 use std::collections::VecDeque;
@@ -94,7 +93,7 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::Method;
 
-use crate::record::{Failure, Outcome, Record, Side};
+use crate::record::{Failure, Outcome, Party, Record};
 use crate::script::{First, Kind, Script, ScriptId, Template, builtin};
 
 pub use config::{
@@ -107,13 +106,13 @@ use buffers::Buffers;
 use call_ids::CallIds;
 use connections::Connections;
 use identity::Identity;
-use outbox::Outbox;
 use received::Received;
-use remnants::Remnants;
-use run::{NOBODY, State};
-use runs::Runs;
-use steps::Turn;
+use recently_ended::RecentlyEnded;
+use session::{NOBODY, State};
+use sessions::Sessions;
+use steps::Trigger;
 use time::{Clock, Moment, Time};
+use transmit_queue::TransmitQueue;
 use users::{Repeat, Users};
 use wheel::Wheel;
 
@@ -135,14 +134,14 @@ pub struct Engine {
     listed: HashMap<Box<[u8]>, u32, RandomState>,
     connections: Connections,
     users: Users,
-    runs: Runs,
-    /// Runs that are found by their Call-ID.
+    sessions: Sessions,
+    /// Sessions that are found by their Call-ID.
     by_call_id: CallIds,
     wheel: Wheel,
-    remnants: Remnants,
+    recently_ended: RecentlyEnded,
     buffers: Buffers,
     scratch: Vec<u8>,
-    outbox: Outbox,
+    transmits: TransmitQueue,
     records: VecDeque<Record>,
     media: Option<Box<dyn CallMedia>>,
     /// Users who are to begin something again.
@@ -178,7 +177,7 @@ pub struct Work {
 /// Why an attempt was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotBegun {
-    /// There are as many runs as [`EngineConfig::maximum_runs`] allows.
+    /// There are as many sessions as [`EngineConfig::maximum_sessions`] allows.
     #[error("the maximum number of calls is in progress")]
     Full,
     /// The user is not one of this engine's.
@@ -197,18 +196,18 @@ pub enum NotBegun {
 
 /// A message that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct Transmit {
     /// Which way.
     pub connection: ConnectionId,
     /// How many octets were appended to the buffer.
     pub length: usize,
 }
 
-/// How many runs, and users, of whom something is due have their turn before messages are sent.
+/// How many sessions, and users, of whom something is due have their turn before messages are sent.
 const DUE_AT_ONCE: usize = 256;
 
-/// How much is remembered of runs that are over, as a multiple of how many there may be.
-const REMNANTS_PER_RUN: usize = 2;
+/// How much is remembered of sessions that are over, as a multiple of how many there may be.
+const ENDED_PER_SESSION: usize = 2;
 
 impl Engine {
     /// An engine of these users, none of whom has a connection yet. `now` is what its times are counted
@@ -219,7 +218,7 @@ impl Engine {
             let mut seed = || rng.next_u64();
             RandomState::with_seeds(seed(), seed(), seed(), seed())
         };
-        let remnants = config.maximum_runs.saturating_mul(REMNANTS_PER_RUN);
+        let recently_ended = config.maximum_sessions.saturating_mul(ENDED_PER_SESSION);
         let mut listed = HashMap::with_hasher(hasher());
         for (user, number) in config.directory.listed.iter().zip(1_u32..) {
             listed.insert(user.name.as_bytes().into(), number);
@@ -228,7 +227,7 @@ impl Engine {
             identity,
             listed,
             clock: Clock::new(now),
-            remnants: Remnants::new(remnants, hasher()),
+            recently_ended: RecentlyEnded::new(recently_ended, hasher()),
             hasher: hasher(),
             users: Users::new(&config.users),
             own: Arc::new(Own {
@@ -239,12 +238,12 @@ impl Engine {
             waiting: Vec::new(),
             registering: None,
             connections: Connections::default(),
-            runs: Runs::default(),
+            sessions: Sessions::default(),
             by_call_id: CallIds::default(),
             wheel: Wheel::new(),
             buffers: Buffers::default(),
             scratch: Vec::new(),
-            outbox: Outbox::default(),
+            transmits: TransmitQueue::default(),
             records: VecDeque::new(),
             media: None,
             returning: VecDeque::new(),
@@ -328,23 +327,23 @@ impl Engine {
         let now = self.clock.time(now);
         self.connections.lose(connection);
         for index in self.waiting_on(connection) {
-            let Some(run) = self.runs.get_mut(index) else {
+            let Some(session) = self.sessions.get_mut(index) else {
                 continue;
             };
-            let is_invite = run.invite.is_pending();
-            for client in [&mut run.invite, &mut run.other] {
+            let is_invite = session.invite.is_pending();
+            for client in [&mut session.invite, &mut session.other] {
                 if client.is_pending() {
                     client.timers.stop();
-                    client.state = run::ClientState::Idle;
+                    client.state = session::ClientState::Idle;
                 }
             }
             if let Some(script) = self.script_of(index) {
-                let turn = Turn::at(now);
-                if !self.fail_over_lost(&script, index, is_invite, &turn) {
+                let trigger = Trigger::at(now);
+                if !self.fail_over_lost(&script, index, is_invite, &trigger) {
                     let outcome = Outcome::Failed(Failure::ConnectionLost);
-                    self.finish(&script, index, outcome, &turn);
+                    self.finish(&script, index, outcome, &trigger);
                 }
-                self.settle(&script, index, now);
+                self.end_turn(&script, index, now);
             }
         }
         self.let_return(now);
@@ -358,7 +357,7 @@ impl Engine {
             let Some(index) = self.wheel.pop_due(now) else {
                 break;
             };
-            self.handle_due_run(index, now);
+            self.handle_due_session(index, now);
         }
         for _ in 0..DUE_AT_ONCE {
             let Some(place) = self.users.pop_due(now) else {
@@ -460,22 +459,22 @@ impl Engine {
     }
 
     /// Ends everything that is under way and leaves a record of each, as unfinished. Peers are told: calls are
-    /// hung up, cancelled or refused, and [`runs`](Engine::runs) counts those that still wait for what peers say
+    /// hung up, cancelled or refused, and [`sessions`](Engine::sessions) counts those that still wait for what peers say
     /// to that.
     pub fn end_all(&mut self, now: Instant) {
         let now = self.clock.time(now);
         self.stop_repeating();
-        for index in 0..self.runs.places() {
+        for index in 0..self.sessions.places() {
             if let Some(script) = self.script_of(index) {
-                self.finish(&script, index, Outcome::Unfinished, &Turn::at(now));
-                self.settle(&script, index, now);
+                self.finish(&script, index, Outcome::Unfinished, &Trigger::at(now));
+                self.end_turn(&script, index, now);
             }
         }
     }
 
     /// Appends the next message that is to be sent to a buffer.
-    pub fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Outgoing> {
-        self.outbox.poll(into)
+    pub fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Transmit> {
+        self.transmits.poll(into)
     }
 
     /// What became of the next attempt that has ended.
@@ -488,9 +487,9 @@ impl Engine {
         self.in_flight
     }
 
-    /// Runs under way of any kind, those included that only wait for their transactions.
-    pub fn runs(&self) -> usize {
-        self.runs.len()
+    /// Sessions under way of any kind, those included that only wait for their transactions.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
     }
 
     /// Users whose registration stands.
@@ -521,7 +520,7 @@ impl Engine {
     }
 
     fn script_of(&self, index: u32) -> Option<Arc<Script>> {
-        self.script(ScriptId(self.runs.get(index)?.script))
+        self.script(ScriptId(self.sessions.get(index)?.script))
     }
 
     /// The number of the user of a name; 0 where there is none.
@@ -546,7 +545,7 @@ impl Engine {
         self.start(now, due, script, place, 0, cause)
     }
 
-    /// Begins a run for the user at a place.
+    /// Begins a session for the user at a place.
     fn start(
         &mut self,
         now: Time,
@@ -568,49 +567,49 @@ impl Engine {
         if is_registration && user.registering != NOBODY {
             return Err(NotBegun::Busy);
         }
-        if self.runs.len() >= self.config.maximum_runs {
+        if self.sessions.len() >= self.config.maximum_sessions {
             return Err(NotBegun::Full);
         }
         let is_refresh = is_registration && user.is_registered;
         let user_number = self.users.number(place);
-        let index = self.runs.allocate();
+        let index = self.sessions.allocate();
         self.begun += 1;
         self.counters.begun += 1;
-        let Some(run) = self.runs.fresh(index) else {
+        let Some(session) = self.sessions.fresh(index) else {
             return Err(NotBegun::Full);
         };
-        run.state = State::Running;
-        run.side = Side::Caller;
-        run.script = script_id.0;
-        run.user = place;
-        run.user_number = user_number;
-        run.peer_number = peer;
-        run.connection = connection;
+        session.state = State::Running;
+        session.party = Party::Caller;
+        session.script = script_id.0;
+        session.user = place;
+        session.user_number = user_number;
+        session.peer_number = peer;
+        session.connection = connection;
         self.counters.failovers += u64::from(connection != own);
-        run.number = self.begun;
-        run.times.due = due;
-        run.times.begun = now;
-        run.notes.is_repeating = cause == Cause::Return;
-        run.notes.is_refresh = is_refresh;
-        run.notes.is_unregistering = cause
+        session.number = self.begun;
+        session.times.due = due;
+        session.times.begun = now;
+        session.notes.is_repeating = cause == Cause::Return;
+        session.notes.is_refresh = is_refresh;
+        session.notes.is_unregistering = cause
             == Cause::Upkeep {
                 is_unregistering: true,
             };
-        run.notes.is_in_flight = !matches!(cause, Cause::Upkeep { .. });
-        run.dialog.prepare(&mut self.buffers);
-        self.in_flight += usize::from(run.notes.is_in_flight);
+        session.notes.is_in_flight = !matches!(cause, Cause::Upkeep { .. });
+        session.dialog.prepare(&mut self.buffers);
+        self.in_flight += usize::from(session.notes.is_in_flight);
         self.list(index);
         if is_registration && let Some(user) = self.users.get_mut(place) {
             user.registering = index;
         }
-        self.begin_media(&script, index, Side::Caller);
-        self.advance(&script, index, &Turn::at(now));
-        self.settle(&script, index, now);
+        self.begin_media(&script, index, Party::Caller);
+        self.advance(&script, index, &Trigger::at(now));
+        self.end_turn(&script, index, now);
         Ok(())
     }
 }
 
-/// Why a run is begun.
+/// Why a session is begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// Somebody has asked for this attempt.

@@ -2,8 +2,6 @@
 
 use sip::{Method, Name, Scan, StartLine};
 
-use super::usual;
-
 /// Fields of one name that are kept where they are found. More than these are looked for again.
 const KEPT_FIELDS: usize = 4;
 
@@ -59,22 +57,13 @@ pub(super) struct Unreadable;
 impl<'a> Received<'a> {
     /// Reads a message. It has to have what every message has to have (RFC 3261 section 8.1.1): Via, From,
     /// To, Call-ID and CSeq, and in a request the CSeq's method has to be that of the request.
-    #[inline]
     pub(super) fn read(octets: &'a [u8]) -> Result<Received<'a>, Unreadable> {
-        match usual::read(octets) {
-            Some(received) => Ok(received),
-            None => Received::scan(octets),
-        }
-    }
-
-    /// Reads a message however it is written.
-    #[inline(never)]
-    pub(super) fn scan(octets: &'a [u8]) -> Result<Received<'a>, Unreadable> {
-        let line_ends = octets
+        // Line ends before the start line are not the message's (section 7.5).
+        let start = octets
             .iter()
             .position(|octet| !matches!(octet, b'\r' | b'\n'))
             .ok_or(Unreadable)?;
-        let octets = octets.get(line_ends..).unwrap_or_default();
+        let octets = octets.get(start..).unwrap_or_default();
         let (start, mut scan) = Scan::begin(octets).map_err(|_| Unreadable)?;
         let mut vias = Fields::default();
         let mut record_routes = Fields::default();

@@ -1,5 +1,5 @@
 //! Redirections: the places that a 3xx names are tried one after the other (RFC 3261 section 8.1.3.4). A request
-//! goes the user's usual way wherever it is for: the next hop stays the one that the run was given (section 8.1.2),
+//! goes the user's usual way wherever it is for: the next hop stays the one that the session was given (section 8.1.2),
 //! and no server can send load to anybody else.
 
 use std::cmp::Reverse;
@@ -9,12 +9,12 @@ use sip::{Method, NameAddr, Scheme, Uri};
 use super::Engine;
 use super::received::Received;
 use super::responses::list;
-use super::run::{Cancel, NOBODY};
-use super::steps::Turn;
-use crate::record::Side;
+use super::session::{Cancel, NOBODY};
+use super::steps::Trigger;
+use crate::record::Party;
 use crate::script::{Script, Send, Step, StepNumber};
 
-/// Where a request of a run is redirected to.
+/// Where a request of a session is redirected to.
 #[derive(Debug)]
 pub(super) struct Redirection {
     /// Which step sends the request.
@@ -112,12 +112,15 @@ impl Engine {
         index: u32,
         is_invite: bool,
         response: Option<&Received<'_>>,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> bool {
         let Some((number, send, method)) = self.redirectable(script, index, is_invite) else {
             return false;
         };
-        let extra = self.runs.get_mut(index).and_then(|run| run.extra.as_mut());
+        let extra = self
+            .sessions
+            .get_mut(index)
+            .and_then(|session| session.extra.as_mut());
         let known = extra.and_then(|extra| extra.redirection.take());
         let known = known.filter(|redirection| redirection.step == number);
         let status = response.and_then(Received::status);
@@ -147,14 +150,14 @@ impl Engine {
             extra.redirection = Some(redirection);
         }
         self.counters.redirections += 1;
-        if let Some(run) = self.runs.get_mut(index) {
-            run.dialog.forget_peer();
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.dialog.forget_peer();
         }
-        self.send_instead(script, index, (number, send), turn, false);
+        self.send_instead(script, index, (number, send), trigger, false);
         true
     }
 
-    /// The step of a run's request, where a 3xx to it may be followed: what is outside of dialogs, and not given up
+    /// The step of a session's request, where a 3xx to it may be followed: what is outside of dialogs, and not given up
     /// meanwhile. Scripts that tell everything themselves tell this, too.
     fn redirectable<'s>(
         &self,
@@ -162,8 +165,12 @@ impl Engine {
         index: u32,
         is_invite: bool,
     ) -> Option<(StepNumber, &'s Send, &'s Method)> {
-        let run = self.runs.get(index)?;
-        let client = if is_invite { &run.invite } else { &run.other };
+        let session = self.sessions.get(index)?;
+        let client = if is_invite {
+            &session.invite
+        } else {
+            &session.other
+        };
         let Some(Step::Send(send)) = script.step(client.step) else {
             return None;
         };
@@ -172,32 +179,36 @@ impl Engine {
             && !script.is_strict()
             && !script.acknowledges_failures()
             && client.cancel == Cancel::No
-            && run.side == Side::Caller
-            && !run.dialog.is_confirmed
-            && (is_invite || run.dialog.remote_tag.is_empty())
+            && session.party == Party::Caller
+            && !session.dialog.is_confirmed
+            && (is_invite || session.dialog.remote_tag.is_empty())
             && !matches!(method, Method::Ack | Method::Cancel);
         is_redirectable.then_some((client.step, send, method))
     }
 
-    /// The Request-URI of the request of a run that was sent last.
+    /// The Request-URI of the request of a session that was sent last.
     fn request_uri(&self, index: u32, is_invite: bool) -> Option<String> {
-        let run = self.runs.get(index)?;
-        let client = if is_invite { &run.invite } else { &run.other };
+        let session = self.sessions.get(index)?;
+        let client = if is_invite {
+            &session.invite
+        } else {
+            &session.other
+        };
         if let Ok(sent) = Received::read(&client.message) {
             return Some(String::from_utf8_lossy(sent.uri()?).into_owned());
         }
         // Over a reliable transport only an INVITE is kept; the others are for the peer, or for the domain.
         let directory = &self.config.directory;
         let domain = &self.config.domain;
-        Some(match run.peer_number {
-            0 if run.user == NOBODY => return None,
+        Some(match session.peer_number {
+            0 if session.user == NOBODY => return None,
             0 => format!("sip:{domain}"),
             peer => format!("sip:{}@{domain}", directory.name(peer)),
         })
     }
 }
 
-impl super::run::Run {
+impl super::session::Session {
     /// Where the request of a step is redirected to, and header fields that it has therefore.
     pub(super) fn redirected(&self, step: StepNumber) -> Option<(&str, &[u8])> {
         let redirection = self.extra.as_deref()?.redirection.as_deref()?;

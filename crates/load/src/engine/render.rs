@@ -7,20 +7,20 @@ use sip::{Method, Name};
 use super::authentication::Challenged;
 use super::config::{Directory, EngineConfig};
 use super::connections::ConnectionText;
-use super::identity::{Identity, RunName, write_decimal};
+use super::identity::{Identity, SessionId, write_decimal};
 use super::media::LocalMedia;
 use super::received::{Received, address_uri};
 use super::responses::list;
-use super::run::{NOBODY, Run};
+use super::session::{NOBODY, Session};
 use super::time::Time;
-use crate::record::Side;
-use crate::script::{EchoedField, Kind, Login, Piece, Slot, StepNumber, Template};
+use crate::record::Party;
+use crate::script::{EchoedField, Kind, Login, Slot, StepNumber, Template, TemplatePart};
 
 /// All that slots are filled from.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
-    pub(super) run: &'a Run,
-    pub(super) name: RunName,
+    pub(super) session: &'a Session,
+    pub(super) name: SessionId,
     pub(super) kind: &'a Kind,
     pub(super) identity: &'a Identity,
     pub(super) config: &'a EngineConfig,
@@ -40,7 +40,7 @@ pub(super) struct Scene<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Occasion<'a> {
     pub(super) kind: &'a Kind,
-    pub(super) name: RunName,
+    pub(super) name: SessionId,
     pub(super) media: Option<LocalMedia>,
     pub(super) now: Time,
 }
@@ -66,18 +66,23 @@ pub(super) fn write_message(
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
-    let length_at = write_pieces(template.head(), scene, ink, out, start);
+    let length_at = write_parts(template.head(), scene, ink, out, start);
     let body_at = out.len();
-    write_pieces(template.body(), scene, ink, out, start);
+    write_parts(template.body(), scene, ink, out, start);
     if let Some(length_at) = length_at {
         insert_length(out, length_at, body_at);
     }
 }
 
 /// Writes a text behind what the buffer has.
-pub(super) fn write_text(text: &[Piece], scene: &Scene<'_>, ink: &mut Ink<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_text(
+    text: &[TemplatePart],
+    scene: &Scene<'_>,
+    ink: &mut Ink<'_>,
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
-    write_pieces(text, scene, ink, out, start);
+    write_parts(text, scene, ink, out, start);
 }
 
 /// Puts the length of the body where room was left for it, and closes the gap.
@@ -97,9 +102,9 @@ fn insert_length(out: &mut Vec<u8>, length_at: usize, body_at: usize) {
     }
 }
 
-/// Writes pieces. Returns where room was left for the length of the body.
-fn write_pieces(
-    pieces: &[Piece],
+/// Writes parts. Returns where room was left for the length of the body.
+fn write_parts(
+    parts: &[TemplatePart],
     scene: &Scene<'_>,
     ink: &mut Ink<'_>,
     out: &mut Vec<u8>,
@@ -108,21 +113,21 @@ fn write_pieces(
     let mut length_at = None;
     // The rest of a line is left out.
     let mut is_skipping = false;
-    for piece in pieces {
-        match piece {
-            Piece::Literal(octets) if is_skipping => {
+    for part in parts {
+        match part {
+            TemplatePart::Literal(octets) if is_skipping => {
                 if let Some(end) = memchr::memchr(b'\n', octets) {
                     is_skipping = false;
                     out.extend_from_slice(octets.get(end + 1..).unwrap_or_default());
                 }
             }
-            Piece::Literal(octets) => out.extend_from_slice(octets),
-            Piece::Slot(_) if is_skipping => {}
-            Piece::Slot(Slot::ContentLength) => {
+            TemplatePart::Literal(octets) => out.extend_from_slice(octets),
+            TemplatePart::Slot(_) if is_skipping => {}
+            TemplatePart::Slot(Slot::ContentLength) => {
                 length_at = Some(out.len());
                 out.extend_from_slice(&[b' '; LENGTH_DIGITS]);
             }
-            Piece::Slot(Slot::LastField(name)) => {
+            TemplatePart::Slot(Slot::LastField(name)) => {
                 if !scene.write_last_field(name, out) {
                     let written = out.get(start..).unwrap_or_default();
                     let line = memchr::memrchr(b'\n', written).map_or(0, |end| end + 1);
@@ -130,20 +135,20 @@ fn write_pieces(
                     is_skipping = true;
                 }
             }
-            Piece::Slot(Slot::Authorization(login)) => {
+            TemplatePart::Slot(Slot::Authorization(login)) => {
                 scene.write_authorization(login.as_deref(), ink, out, start);
             }
-            Piece::Slot(Slot::Random) => write_decimal(ink.rng.next_u32().into(), out),
-            Piece::Slot(slot) => scene.write_slot(slot, out),
+            TemplatePart::Slot(Slot::Random) => write_decimal(ink.rng.next_u32().into(), out),
+            TemplatePart::Slot(slot) => scene.write_slot(slot, out),
         }
     }
     length_at
 }
 
 impl<'a> Scene<'a> {
-    /// What a run is about where nothing is answered: with the numbers of its last request.
+    /// What a session is about where nothing is answered: with the numbers of its last request.
     pub(super) fn of(
-        run: &'a Run,
+        session: &'a Session,
         occasion: Occasion<'a>,
         (identity, config): (&'a Identity, &'a EngineConfig),
         connection: &'a ConnectionText,
@@ -155,7 +160,7 @@ impl<'a> Scene<'a> {
             now,
         } = occasion;
         Scene {
-            run,
+            session,
             name,
             kind,
             identity,
@@ -163,9 +168,9 @@ impl<'a> Scene<'a> {
             connection,
             last: None,
             answered: None,
-            cseq: run.cseq,
-            branch: run.branches,
-            step: run.step,
+            cseq: session.cseq,
+            branch: session.branches,
+            step: session.step,
             now,
             media,
         }
@@ -183,10 +188,10 @@ impl Scene<'_> {
             Slot::RemoteTag => self.write_remote_tag(out),
             Slot::CSeq => write_decimal(self.cseq.into(), out),
             Slot::User => self.write_user(out),
-            Slot::Peer => directory.write_name(self.run.peer_number, out),
-            Slot::UserNumber => write_decimal(self.run.user_number.into(), out),
-            Slot::PeerNumber => write_decimal(self.run.peer_number.into(), out),
-            Slot::CallNumber => write_decimal(self.run.number, out),
+            Slot::Peer => directory.write_name(self.session.peer_number, out),
+            Slot::UserNumber => write_decimal(self.session.user_number.into(), out),
+            Slot::PeerNumber => write_decimal(self.session.peer_number.into(), out),
+            Slot::CallNumber => write_decimal(self.session.number, out),
             Slot::Domain => out.extend_from_slice(self.config.domain.as_bytes()),
             Slot::LocalAddress => out.extend_from_slice(connection.local().as_bytes()),
             Slot::LocalIp => out.extend_from_slice(connection.local_ip().as_bytes()),
@@ -210,10 +215,10 @@ impl Scene<'_> {
             Slot::Routes => self.write_routes(out),
             Slot::Expires => {
                 let expires = self.config.registration.expires.as_secs();
-                let expires = if self.run.notes.is_unregistering {
+                let expires = if self.session.notes.is_unregistering {
                     0
                 } else {
-                    self.run
+                    self.session
                         .notes
                         .expires
                         .map_or(expires, |least| expires.max(least.into()))
@@ -235,14 +240,14 @@ impl Scene<'_> {
                 out.extend_from_slice(uri.unwrap_or_default());
             }
             Slot::Variable(variable) => {
-                let variables = self.run.extra.as_deref().map(|extra| &extra.variables);
+                let variables = self.session.extra.as_deref().map(|extra| &extra.variables);
                 let value = variables.and_then(|all| all.get(usize::from(variable.0)));
                 if let Some(Some(value)) = value {
                     out.extend_from_slice(value);
                 }
             }
-            Slot::Field(column) => self.write_field(self.run.user_number, *column, out),
-            Slot::PeerField(column) => self.write_field(self.run.peer_number, *column, out),
+            Slot::Field(column) => self.write_field(self.session.user_number, *column, out),
+            Slot::PeerField(column) => self.write_field(self.session.peer_number, *column, out),
             Slot::Step => write_decimal(self.step.0.into(), out),
             Slot::Process => write_decimal(self.config.process.into(), out),
             Slot::Milliseconds => write_decimal(self.now.milliseconds(), out),
@@ -252,30 +257,30 @@ impl Scene<'_> {
     }
 
     fn write_call_id(&self, out: &mut Vec<u8>) {
-        let run = self.run;
-        if !run.dialog.call_id.is_empty() {
-            out.extend_from_slice(run.dialog.get(run.dialog.call_id));
-        } else if *self.kind == Kind::Registration && run.user != NOBODY {
-            self.identity.write_registration_call_id(run.user, out);
+        let session = self.session;
+        if !session.dialog.call_id.is_empty() {
+            out.extend_from_slice(session.dialog.get(session.dialog.call_id));
+        } else if *self.kind == Kind::Registration && session.user != NOBODY {
+            self.identity.write_registration_call_id(session.user, out);
         } else {
             self.identity.write_call_id(self.name, out);
         }
     }
 
     fn write_remote_tag(&self, out: &mut Vec<u8>) {
-        let tag = self.run.dialog.remote_tag;
+        let tag = self.session.dialog.remote_tag;
         if !tag.is_empty() {
             out.extend_from_slice(b";tag=");
-            out.extend_from_slice(self.run.dialog.get(tag));
+            out.extend_from_slice(self.session.dialog.get(tag));
         }
     }
 
     fn write_user(&self, out: &mut Vec<u8>) {
-        if self.run.user_number == 0 {
+        if self.session.user_number == 0 {
             out.extend_from_slice(b"tandem");
         } else {
             let directory = &self.config.directory;
-            directory.write_name(self.run.user_number, out);
+            directory.write_name(self.session.user_number, out);
         }
     }
 
@@ -295,19 +300,19 @@ impl Scene<'_> {
             return media.port;
         }
         let ports = u32::from(self.config.media_ports.max(1));
-        let place = (self.run.user_number % ports) as u16;
+        let place = (self.session.user_number % ports) as u16;
         self.config.media_port.wrapping_add(place.wrapping_mul(2))
     }
 
     fn write_contact(&self, out: &mut Vec<u8>) {
         let directory = &self.config.directory;
-        write_contact(directory, self.run.user_number, self.connection, out);
+        write_contact(directory, self.session.user_number, self.connection, out);
     }
 
     /// The Request-URI within a dialog: the peer's Contact, but where the first proxy is a strict router (RFC 3261
     /// section 12.2.1.1).
     fn write_target(&self, out: &mut Vec<u8>) {
-        let dialog = &self.run.dialog;
+        let dialog = &self.session.dialog;
         match dialog.is_strict {
             true => {
                 let first = dialog
@@ -322,11 +327,11 @@ impl Scene<'_> {
     }
 
     fn write_remote_target(&self, out: &mut Vec<u8>) {
-        let target = self.run.dialog.target;
+        let target = self.session.dialog.target;
         if target.is_empty() {
-            self.write_address(self.run.peer_number, out);
+            self.write_address(self.session.peer_number, out);
         } else {
-            out.extend_from_slice(self.run.dialog.get(target));
+            out.extend_from_slice(self.session.dialog.get(target));
         }
     }
 
@@ -339,7 +344,7 @@ impl Scene<'_> {
     }
 
     fn write_routes(&self, out: &mut Vec<u8>) {
-        let dialog = &self.run.dialog;
+        let dialog = &self.session.dialog;
         if dialog.is_strict {
             let routes = dialog.get(dialog.routes);
             let rest = memchr::memchr(b'\n', routes).map_or(routes.len(), |end| end + 1);
@@ -359,18 +364,18 @@ impl Scene<'_> {
     }
 
     fn write_local_party(&self, out: &mut Vec<u8>) {
-        let dialog = &self.run.dialog;
-        match self.run.side {
-            Side::Caller if !dialog.from.is_empty() => {
+        let dialog = &self.session.dialog;
+        match self.session.party {
+            Party::Caller if !dialog.from.is_empty() => {
                 out.extend_from_slice(dialog.get(dialog.from));
             }
-            Side::Caller => {
+            Party::Caller => {
                 out.push(b'<');
-                self.write_address(self.run.user_number, out);
+                self.write_address(self.session.user_number, out);
                 out.extend_from_slice(b">;tag=");
                 self.identity.write_tag(self.name, out);
             }
-            Side::Callee => {
+            Party::Callee => {
                 let to = dialog.get(dialog.to);
                 out.extend_from_slice(to);
                 if super::received::parameter(to, b"tag").is_none() {
@@ -382,19 +387,19 @@ impl Scene<'_> {
     }
 
     fn write_remote_party(&self, out: &mut Vec<u8>) {
-        let dialog = &self.run.dialog;
-        match self.run.side {
-            Side::Caller if !dialog.to.is_empty() => {
+        let dialog = &self.session.dialog;
+        match self.session.party {
+            Party::Caller if !dialog.to.is_empty() => {
                 out.extend_from_slice(dialog.get(dialog.to));
                 self.write_remote_tag(out);
             }
-            Side::Caller => {
+            Party::Caller => {
                 out.push(b'<');
-                self.write_address(self.run.peer_number, out);
+                self.write_address(self.session.peer_number, out);
                 out.push(b'>');
                 self.write_remote_tag(out);
             }
-            Side::Callee => out.extend_from_slice(dialog.get(dialog.from)),
+            Party::Callee => out.extend_from_slice(dialog.get(dialog.from)),
         }
     }
 
@@ -479,7 +484,7 @@ impl Scene<'_> {
 
     /// Takes in challenges with a name and a password of the script's own.
     fn log_in(&self, login: &Login, response: &Received<'_>, ink: &mut Ink<'_>, out: &mut Vec<u8>) {
-        let known = self.config.directory.login(self.run.user_number);
+        let known = self.config.directory.login(self.session.user_number);
         let (mut username, mut password) = known.unwrap_or_default();
         let at = out.len();
         for (text, place) in [
@@ -487,10 +492,10 @@ impl Scene<'_> {
             (&login.password, &mut password),
         ] {
             if !text.is_empty() {
-                for piece in text {
-                    match piece {
-                        Piece::Literal(octets) => out.extend_from_slice(octets),
-                        Piece::Slot(slot) => self.write_slot(slot, out),
+                for part in text {
+                    match part {
+                        TemplatePart::Literal(octets) => out.extend_from_slice(octets),
+                        TemplatePart::Slot(slot) => self.write_slot(slot, out),
                     }
                 }
                 *place = String::from_utf8_lossy(out.get(at..).unwrap_or_default()).into_owned();
@@ -546,12 +551,12 @@ fn write_top_via(value: &[u8], sent_by: &[u8], source: &ConnectionText, out: &mu
     let top = list(value).next().unwrap_or(value);
     let mut wants_port = false;
     let mut has_received = false;
-    for (number, piece) in top.split(|octet| *octet == b';').enumerate() {
+    for (number, part) in top.split(|octet| *octet == b';').enumerate() {
         if number > 0 {
             out.push(b';');
         }
-        out.extend_from_slice(piece);
-        let name = piece.trim_ascii();
+        out.extend_from_slice(part);
+        let name = part.trim_ascii();
         if number > 0 && name.eq_ignore_ascii_case(RPORT) {
             wants_port = true;
             out.push(b'=');

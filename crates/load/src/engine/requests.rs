@@ -1,4 +1,4 @@
-//! Requests: to which run they belong, and what follows from them.
+//! Requests: to which session they belong, and what follows from them.
 
 use sip::{Method, Name};
 
@@ -7,11 +7,11 @@ use super::config::ConnectionId;
 use super::identity::Owner;
 use super::received::{Received, address_uri, user_of};
 use super::responses::{is_strict, list, write_route};
-use super::run::{NOBODY, Run, ServerState, State};
 use super::sending::Which;
-use super::steps::{Turn, find_alternative};
+use super::session::{NOBODY, ServerState, Session, State};
+use super::steps::{Trigger, find_alternative};
 use super::time::{Moment, Time};
-use crate::record::{Failure, Outcome, Side};
+use crate::record::{Failure, Outcome, Party};
 use crate::script::{Script, ScriptId};
 
 impl Engine {
@@ -22,19 +22,19 @@ impl Engine {
         method: &Method,
         connection: ConnectionId,
     ) {
-        let turn = Turn {
+        let trigger = Trigger {
             moment,
             message: Some(request),
             connection: Some(connection),
         };
         let tag = request.tag_of_to();
         let transaction = self.transaction(request);
-        let run = self.run_of_request(request, tag, transaction);
+        let session = self.session_of_request(request, tag, transaction);
         let anew = |index: &u32| self.begins_anew(*index, request, tag, transaction);
-        if let Some(index) = run.filter(|index| !anew(index)) {
+        if let Some(index) = session.filter(|index| !anew(index)) {
             if let Some(script) = self.script_of(index) {
-                self.handle_request_of(&script, index, request, method, transaction, &turn);
-                self.settle(&script, index, moment.now);
+                self.handle_request_of(&script, index, request, method, transaction, &trigger);
+                self.end_turn(&script, index, moment.now);
             }
             return;
         }
@@ -42,49 +42,49 @@ impl Engine {
             && let Some(script) = self.script_for(method)
             && !self.is_remembered(moment.now, request, transaction)
         {
-            self.begin_callee(script, request, transaction, &turn);
+            self.begin_callee(script, request, transaction, &trigger);
             return;
         }
         self.answer_stray(moment, request, connection);
     }
 
-    /// The run that a request is for: by our tag in To, or by the Call-ID of what has no tag yet or one that
+    /// The session that a request is for: by our tag in To, or by the Call-ID of what has no tag yet or one that
     /// the script has written.
-    fn run_of_request(
+    fn session_of_request(
         &self,
         request: &Received<'_>,
         tag: Option<&[u8]>,
         transaction: u64,
     ) -> Option<u32> {
         let Some(tag) = tag else {
-            return self.run_of_caller(request, transaction);
+            return self.session_of_caller(request, transaction);
         };
         if let Some(name) = self.identity.tagged(tag) {
-            return self.runs.find(name);
+            return self.sessions.find(name);
         }
         let own_tag = self.hasher.hash_one(tag) | 1;
-        let is_it = |run: &Run| run.dialog.own_tag == own_tag;
+        let is_it = |session: &Session| session.dialog.own_tag == own_tag;
         let in_table = self.find_in_table(request.call_id, is_it);
         in_table.or_else(|| match self.identity.owner(request.call_id) {
-            Some(Owner::Run(name)) => {
-                let run = self.runs.find(name);
-                run.filter(|index| self.runs.get(*index).is_some_and(is_it))
+            Some(Owner::Session(name)) => {
+                let session = self.sessions.find(name);
+                session.filter(|index| self.sessions.get(*index).is_some_and(is_it))
             }
             _ => None,
         })
     }
 
-    /// The run that a request without a tag in To is for: the one whose transaction it belongs to (RFC 3261
+    /// The session that a request without a tag in To is for: the one whose transaction it belongs to (RFC 3261
     /// section 17.2.3), one that the same caller has begun, or one that waits for it. A Call-ID alone says little: two calls have the
     /// same one where a request comes back to where it was.
-    fn run_of_caller(&self, request: &Received<'_>, transaction: u64) -> Option<u32> {
+    fn session_of_caller(&self, request: &Received<'_>, transaction: u64) -> Option<u32> {
         // Nobody has used most of them.
         let hash = self.hash(request.call_id);
         self.by_call_id.find(hash, |_| true)?;
-        let is_its = |run: &Run| {
+        let is_its = |session: &Session| {
             let servers = [
-                (run.invited.state, run.invited.branch),
-                (run.asked.state, run.asked.branch),
+                (session.invited.state, session.invited.branch),
+                (session.asked.state, session.asked.branch),
             ];
             servers
                 .iter()
@@ -92,23 +92,23 @@ impl Engine {
         };
         let caller = request.tag_of_from().unwrap_or_default();
         let no_tag = self.hasher.hash_one(&b""[..]) | 1;
-        let is_same_caller = |run: &Run| match run.side {
-            Side::Callee => run.dialog.get(run.dialog.remote_tag) == caller,
+        let is_same_caller = |session: &Session| match session.party {
+            Party::Callee => session.dialog.get(session.dialog.remote_tag) == caller,
             // A script that has called without a tag, as RFC 2543 had it.
-            Side::Caller => run.dialog.own_tag == no_tag,
+            Party::Caller => session.dialog.own_tag == no_tag,
         };
         // A script may want several requests that have nothing else in common.
-        let waits = |run: &Run| {
-            let script = self.scripts.get(usize::from(run.script));
-            script.is_some_and(|script| find_alternative(script, run, request).is_some())
+        let waits = |session: &Session| {
+            let script = self.scripts.get(usize::from(session.script));
+            script.is_some_and(|script| find_alternative(script, session, request).is_some())
         };
         self.find_in_table(request.call_id, is_its)
             .or_else(|| self.find_in_table(request.call_id, is_same_caller))
             .or_else(|| self.find_in_table(request.call_id, waits))
     }
 
-    /// Whether a request is not for the run of the same caller, but begins another one: it has no tag in To, is
-    /// no repetition, and the run does not wait for it.
+    /// Whether a request is not for the session of the same caller, but begins another one: it has no tag in To, is
+    /// no repetition, and the session does not wait for it.
     fn begins_anew(
         &self,
         index: u32,
@@ -116,15 +116,15 @@ impl Engine {
         tag: Option<&[u8]>,
         transaction: u64,
     ) -> bool {
-        let Some(run) = self.runs.get(index) else {
+        let Some(session) = self.sessions.get(index) else {
             return false;
         };
         tag.is_none()
             && self.script_for(&request.cseq_method).is_some()
-            && matches!(placement(run, request, transaction), Placement::New)
+            && matches!(placement(session, request, transaction), Placement::New)
             && self
                 .scripts
-                .get(usize::from(run.script))
+                .get(usize::from(session.script))
                 .is_none_or(|script| !self.is_expected(script, index, request))
     }
 
@@ -135,10 +135,11 @@ impl Engine {
             .find_map(|(waits, script)| (waits == method).then_some(*script))
     }
 
-    /// Whether a request is one that has been answered by a run that is over.
+    /// Whether a request is one that has been answered by a session that is over.
     fn is_remembered(&self, now: Time, request: &Received<'_>, transaction: u64) -> bool {
         let hash = self.hash_of_caller(request);
-        let Some(super::remnants::Remnant::Answered(answered)) = self.remnants.get(now, hash)
+        let Some(super::recently_ended::EndedSession::Answered(answered)) =
+            self.recently_ended.get(now, hash)
         else {
             return false;
         };
@@ -148,18 +149,18 @@ impl Engine {
         answered.cseq == request.cseq && answered.branch == transaction
     }
 
-    /// A request begins a run.
+    /// A request begins a session.
     fn begin_callee(
         &mut self,
         script_id: ScriptId,
         request: &Received<'_>,
         transaction: u64,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
-        let (Some(script), Some(connection)) = (self.script(script_id), turn.connection) else {
+        let (Some(script), Some(connection)) = (self.script(script_id), trigger.connection) else {
             return;
         };
-        if self.runs.len() >= self.config.maximum_runs {
+        if self.sessions.len() >= self.config.maximum_sessions {
             self.counters.refused_by_limit += 1;
             return;
         }
@@ -167,47 +168,47 @@ impl Engine {
         let user_number = self.number_of(request.uri().and_then(user_of));
         let peer_number = self.number_of(address_uri(request.from).and_then(user_of));
         let user = self.users.place(user_number).unwrap_or(NOBODY);
-        let received = turn.moment.received;
-        if let Some(Owner::Run(caller)) = self.identity.owner(request.call_id)
-            && let Some(caller) = self.runs.find(caller)
-            && let Some(run) = self.runs.get_mut(caller)
-            && !run.times.reached.is_known()
+        let received = trigger.moment.received;
+        if let Some(Owner::Session(caller)) = self.identity.owner(request.call_id)
+            && let Some(caller) = self.sessions.find(caller)
+            && let Some(session) = self.sessions.get_mut(caller)
+            && !session.times.reached.is_known()
         {
-            run.times.reached = received;
+            session.times.reached = received;
         }
-        let index = self.runs.allocate();
+        let index = self.sessions.allocate();
         self.begun += 1;
         self.counters.accepted += 1;
         let number = self.begun;
-        let Some(run) = self.runs.fresh(index) else {
+        let Some(session) = self.sessions.fresh(index) else {
             return;
         };
-        run.state = State::Running;
-        run.side = Side::Callee;
-        run.script = script_id.0;
-        run.user = user;
-        run.user_number = user_number;
-        run.peer_number = peer_number;
-        run.connection = connection;
-        run.number = number;
-        run.times.due = received;
-        run.times.begun = received;
-        run.call_id_hash = hash;
-        run.notes.is_in_table = true;
-        run.notes.is_first_turn = true;
-        run.dialog.prepare(&mut self.buffers);
-        learn_caller(run, request);
-        note_request(run, request, transaction);
+        session.state = State::Running;
+        session.party = Party::Callee;
+        session.script = script_id.0;
+        session.user = user;
+        session.user_number = user_number;
+        session.peer_number = peer_number;
+        session.connection = connection;
+        session.number = number;
+        session.times.due = received;
+        session.times.begun = received;
+        session.call_id_hash = hash;
+        session.notes.is_in_table = true;
+        session.notes.is_first_turn = true;
+        session.dialog.prepare(&mut self.buffers);
+        learn_caller(session, request);
+        note_request(session, request, transaction);
         self.list(index);
         self.insert_in_table(index, hash);
-        self.begin_media(&script, index, Side::Callee);
+        self.begin_media(&script, index, Party::Callee);
         self.describe_media(index, request.body);
         // Up to where it waits for the request.
-        self.advance(&script, index, &Turn::at(turn.moment.now));
-        if !self.offer(&script, index, turn) {
-            self.answer_unexpected(&script, index, request, turn);
+        self.advance(&script, index, &Trigger::at(trigger.moment.now));
+        if !self.offer(&script, index, trigger) {
+            self.answer_unexpected(&script, index, request, trigger);
         }
-        self.settle(&script, index, turn.moment.now);
+        self.end_turn(&script, index, trigger.moment.now);
     }
 
     fn handle_request_of(
@@ -217,46 +218,49 @@ impl Engine {
         request: &Received<'_>,
         method: &Method,
         branch: u64,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
         match method {
-            Method::Ack => self.handle_ack(script, index, request, turn),
-            Method::Cancel => self.handle_cancel(script, index, request, turn),
+            Method::Ack => self.handle_ack(script, index, request, trigger),
+            Method::Cancel => self.handle_cancel(script, index, request, trigger),
             _ => {
-                let Some(run) = self.runs.get_mut(index) else {
+                let Some(session) = self.sessions.get_mut(index) else {
                     return;
                 };
-                match placement(run, request, branch) {
+                match placement(session, request, branch) {
                     Placement::Repeated(which) => {
                         self.counters.repeated += 1;
-                        if matches!(which, Which::Answer) && is_absorbed(run) {
+                        if matches!(which, Which::Answer) && is_absorbed(session) {
                             return;
                         }
-                        self.resend(index, which, turn.connection);
+                        self.resend(index, which, trigger.connection);
                         if matches!(which, Which::Answer) {
-                            self.say_trying(index, request, turn);
+                            self.say_trying(index, request, trigger);
                         }
                     }
-                    Placement::Merged => self.answer_now(index, request, 482, turn),
-                    Placement::Old => self.answer_now(index, request, 500, turn),
+                    Placement::Merged => self.answer_now(index, request, 482, trigger),
+                    Placement::Old => self.answer_now(index, request, 500, trigger),
                     Placement::New => {
-                        note_request(run, request, branch);
+                        note_request(session, request, branch);
                         let is_others = request.tag_of_from().unwrap_or_default()
-                            != run.dialog.get(run.dialog.remote_tag);
-                        if run.side == Side::Callee && !run.dialog.is_confirmed && is_others {
+                            != session.dialog.get(session.dialog.remote_tag);
+                        if session.party == Party::Callee
+                            && !session.dialog.is_confirmed
+                            && is_others
+                        {
                             // It is this one that may begin a dialog.
-                            learn_caller(run, request);
+                            learn_caller(session, request);
                         }
-                        if *method == Method::Bye && !run.times.bye.is_known() {
-                            run.times.bye = turn.moment.received;
-                            run.notes.is_bye_from_peer = true;
+                        if *method == Method::Bye && !session.times.bye.is_known() {
+                            session.times.bye = trigger.moment.received;
+                            session.notes.is_bye_from_peer = true;
                         }
                         if *method == Method::Bye {
-                            run.dialog.is_ended = true;
+                            session.dialog.is_ended = true;
                             self.end_media(index);
                         }
-                        if !self.offer(script, index, turn) {
-                            self.answer_unexpected(script, index, request, turn);
+                        if !self.offer(script, index, trigger) {
+                            self.answer_unexpected(script, index, request, trigger);
                         }
                     }
                 }
@@ -266,58 +270,70 @@ impl Engine {
 
     /// An INVITE that comes again before it has had any response is answered with 100 (RFC 3261 section
     /// 17.2.1), so that its sender stops repeating it.
-    fn say_trying(&mut self, index: u32, request: &Received<'_>, turn: &Turn<'_>) {
-        let Some(run) = self.runs.get(index) else {
+    fn say_trying(&mut self, index: u32, request: &Received<'_>, trigger: &Trigger<'_>) {
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
-        if run.invited.state == ServerState::Proceeding && run.invited.response.is_empty() {
-            self.answer_now(index, request, 100, turn);
+        if session.invited.state == ServerState::Proceeding && session.invited.response.is_empty() {
+            self.answer_now(index, request, 100, trigger);
         }
     }
 
-    fn answer_now(&mut self, index: u32, request: &Received<'_>, status: u16, turn: &Turn<'_>) {
-        let name = self.runs.name(index);
-        if let Some(connection) = turn.connection {
+    fn answer_now(
+        &mut self,
+        index: u32,
+        request: &Received<'_>,
+        status: u16,
+        trigger: &Trigger<'_>,
+    ) {
+        let name = self.sessions.name(index);
+        if let Some(connection) = trigger.connection {
             self.answer(request, connection, status, name);
         }
     }
 
-    fn handle_ack(&mut self, script: &Script, index: u32, request: &Received<'_>, turn: &Turn<'_>) {
-        let Some(run) = self.runs.get_mut(index) else {
+    fn handle_ack(
+        &mut self,
+        script: &Script,
+        index: u32,
+        request: &Received<'_>,
+        trigger: &Trigger<'_>,
+    ) {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let ServerState::Answered(status) = run.invited.state else {
+        let ServerState::Answered(status) = session.invited.state else {
             self.counters.repeated += 1;
             return;
         };
-        if run.invited.cseq != request.cseq {
+        if session.invited.cseq != request.cseq {
             self.counters.repeated += 1;
             return;
         }
-        run.invited.state = ServerState::Acknowledged(status);
-        run.invited.timers.stop();
-        self.buffers.give_back(&mut run.invited.response);
-        if !run.times.acknowledged.is_known() {
-            run.times.acknowledged = turn.moment.received;
+        session.invited.state = ServerState::Acknowledged(status);
+        session.invited.timers.stop();
+        self.buffers.give_back(&mut session.invited.response);
+        if !session.times.acknowledged.is_known() {
+            session.times.acknowledged = trigger.moment.received;
         }
-        let is_bye_wanted = std::mem::take(&mut run.notes.is_bye_wanted);
+        let is_bye_wanted = std::mem::take(&mut session.notes.is_bye_wanted);
         if status < 300 {
             self.describe_media(index, request.body);
             self.media_acknowledged(index);
         }
         if is_bye_wanted {
-            self.hang_up(script, index, turn.moment.now);
+            self.hang_up(script, index, trigger.moment.now);
             return;
         }
         let is_lingering = self
-            .runs
+            .sessions
             .get(index)
-            .is_some_and(|run| run.state == State::Lingering);
-        if is_lingering || self.offer(script, index, turn) {
+            .is_some_and(|session| session.state == State::Lingering);
+        if is_lingering || self.offer(script, index, trigger) {
             return;
         }
-        if let Some(run) = self.runs.get_mut(index) {
-            run.notes.has_early_ack = true;
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.notes.has_early_ack = true;
         }
     }
 
@@ -327,72 +343,72 @@ impl Engine {
         script: &Script,
         index: u32,
         request: &Received<'_>,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
-        let Some(run) = self.runs.get(index) else {
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
         // It has the branch of what it cancels.
-        let is_its = run.invited.state != ServerState::Idle
-            && run.invited.cseq == request.cseq
-            && run.invited.branch == self.transaction(request);
+        let is_its = session.invited.state != ServerState::Idle
+            && session.invited.cseq == request.cseq
+            && session.invited.branch == self.transaction(request);
         if !is_its {
-            self.answer_now(index, request, 481, turn);
+            self.answer_now(index, request, 481, trigger);
             return;
         }
-        if run.invited.state != ServerState::Proceeding {
+        if session.invited.state != ServerState::Proceeding {
             // It comes too late, or again.
-            self.answer_now(index, request, 200, turn);
+            self.answer_now(index, request, 200, trigger);
             return;
         }
         let is_expected = self.is_expected(script, index, request);
-        if is_expected && self.offer(script, index, turn) {
+        if is_expected && self.offer(script, index, trigger) {
             return;
         }
-        self.answer_now(index, request, 200, turn);
-        self.refuse_initial(index, 487, turn);
+        self.answer_now(index, request, 200, trigger);
+        self.refuse_initial(index, 487, trigger);
         let outcome = Outcome::Failed(Failure::Cancelled);
-        self.finish(script, index, outcome, turn);
+        self.finish(script, index, outcome, trigger);
     }
 
     /// Answers the INVITE that has no final response for the script.
-    pub(super) fn refuse_initial(&mut self, index: u32, status: u16, turn: &Turn<'_>) {
-        let name = self.runs.name(index);
-        let Some(run) = self.runs.get_mut(index) else {
+    pub(super) fn refuse_initial(&mut self, index: u32, status: u16, trigger: &Trigger<'_>) {
+        let name = self.sessions.name(index);
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if run.invited.state != ServerState::Proceeding {
+        if session.invited.state != ServerState::Proceeding {
             return;
         }
-        let connection = run.connection;
-        let octets = std::mem::take(&mut run.initial);
+        let connection = session.connection;
+        let octets = std::mem::take(&mut session.initial);
         let kept = Received::read(&octets).ok();
-        let last = std::mem::take(&mut run.last);
+        let last = std::mem::take(&mut session.last);
         let kept_last = Received::read(&last).ok();
-        let cseq = run.invited.cseq;
+        let cseq = session.invited.cseq;
         let is_it = |message: &&Received<'_>| {
             message.method() == Some(&Method::Invite) && message.cseq == cseq
         };
         let invite = kept
             .as_ref()
             .filter(is_it)
-            .or_else(|| turn.message.filter(is_it))
+            .or_else(|| trigger.message.filter(is_it))
             .or_else(|| kept_last.as_ref().filter(is_it));
         if let Some(invite) = invite {
-            let start = self.outbox.len();
+            let start = self.transmits.len();
             self.answer(invite, connection, status, name);
-            let written = (start, self.outbox.len());
-            self.note_refusal(index, status, written, turn.moment.now);
-            if let Some(run) = self.runs.get_mut(index)
-                && !run.times.answered.is_known()
+            let written = (start, self.transmits.len());
+            self.note_refusal(index, status, written, trigger.moment.now);
+            if let Some(session) = self.sessions.get_mut(index)
+                && !session.times.answered.is_known()
             {
-                run.times.answered = turn.moment.now;
-                run.notes.status = status;
+                session.times.answered = trigger.moment.now;
+                session.notes.status = status;
             }
         }
-        if let Some(run) = self.runs.get_mut(index) {
-            run.initial = octets;
-            run.last = last;
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.initial = octets;
+            session.last = last;
         }
     }
 
@@ -400,35 +416,35 @@ impl Engine {
     /// section 17.2.1).
     fn note_refusal(&mut self, index: u32, status: u16, written: (usize, usize), now: Time) {
         let timers = self.config.timers;
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let is_unreliable = self
             .connections
-            .get(run.connection)
+            .get(session.connection)
             .is_some_and(|connection| connection.is_unreliable());
-        run.invited.state = ServerState::Answered(status);
-        run.invited.written = Some(written);
-        run.invited.timers.interval = timers.t1;
+        session.invited.state = ServerState::Answered(status);
+        session.invited.written = Some(written);
+        session.invited.timers.interval = timers.t1;
         if is_unreliable && self.config.is_repeating {
-            run.invited.timers.repeat_at = now.after(timers.t1);
+            session.invited.timers.repeat_at = now.after(timers.t1);
         }
-        run.invited.timers.give_up_at = now.after(timers.give_up);
+        session.invited.timers.give_up_at = now.after(timers.give_up);
     }
 
-    /// Answers a request of a run that no step expects.
+    /// Answers a request of a session that no step expects.
     fn answer_unexpected(
         &mut self,
         script: &Script,
         index: u32,
         request: &Received<'_>,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let is_lingering = run.state == State::Lingering;
-        let is_sending_bye = run.other.is_pending() && run.other.method == Method::Bye;
+        let is_lingering = session.state == State::Lingering;
+        let is_sending_bye = session.other.is_pending() && session.other.method == Method::Bye;
         let (status, outcome) = match &request.cseq_method {
             Method::Bye if is_lingering || is_sending_bye => (200, None),
             Method::Bye => (200, Some(Failure::HungUp)),
@@ -438,47 +454,47 @@ impl Engine {
         };
         let is_strict = script.is_strict() && !is_lingering && request.cseq_method != Method::Bye;
         let outcome = outcome.or(is_strict.then_some(Failure::Unexpected));
-        let start = self.outbox.len();
-        self.answer_now(index, request, status, turn);
-        let written = (start, self.outbox.len());
+        let start = self.transmits.len();
+        self.answer_now(index, request, status, trigger);
+        let written = (start, self.transmits.len());
         if request.cseq_method == Method::Invite {
-            self.note_refusal(index, status, written, turn.moment.now);
-        } else if let Some(run) = self.runs.get_mut(index) {
-            run.asked.state = ServerState::Answered(status);
-            run.asked.written = Some(written);
-            run.asked.says_more = false;
-            if request.cseq_method == Method::Bye && !run.times.bye_answered.is_known() {
-                run.times.bye_answered = turn.moment.now;
-                run.notes.bye_status = status;
+            self.note_refusal(index, status, written, trigger.moment.now);
+        } else if let Some(session) = self.sessions.get_mut(index) {
+            session.asked.state = ServerState::Answered(status);
+            session.asked.written = Some(written);
+            session.asked.says_more = false;
+            if request.cseq_method == Method::Bye && !session.times.bye_answered.is_known() {
+                session.times.bye_answered = trigger.moment.now;
+                session.notes.bye_status = status;
             }
         }
         if let Some(failure) = outcome {
-            self.finish(script, index, Outcome::Failed(failure), turn);
+            self.finish(script, index, Outcome::Failed(failure), trigger);
         }
     }
 
-    /// The run that is filed under a Call-ID, of those that are looked for.
+    /// The session that is filed under a Call-ID, of those that are looked for.
     pub(super) fn find_in_table(
         &self,
         call_id: &[u8],
-        is_it: impl Fn(&Run) -> bool,
+        is_it: impl Fn(&Session) -> bool,
     ) -> Option<u32> {
         let hash = self.hash(call_id);
         self.by_call_id.find(hash, |index| {
-            self.runs.get(index).is_some_and(|run| {
-                run.call_id_hash == hash
-                    && run.dialog.get(run.dialog.call_id) == call_id
-                    && is_it(run)
+            self.sessions.get(index).is_some_and(|session| {
+                session.call_id_hash == hash
+                    && session.dialog.get(session.dialog.call_id) == call_id
+                    && is_it(session)
             })
         })
     }
 
-    /// Files a run under the hash of its Call-ID.
+    /// Files a session under the hash of its Call-ID.
     pub(super) fn insert_in_table(&mut self, index: u32, hash: u64) {
         self.by_call_id.insert(hash, index);
     }
 
-    /// Takes a run out of the table.
+    /// Takes a session out of the table.
     pub(super) fn remove_from_table(&mut self, index: u32, hash: u64) {
         self.by_call_id.remove(hash, index);
     }
@@ -501,7 +517,7 @@ impl Engine {
     }
 }
 
-/// What a request within a run is.
+/// What a request within a session is.
 enum Placement {
     /// It has come before.
     Repeated(Which),
@@ -512,19 +528,26 @@ enum Placement {
     New,
 }
 
-fn placement(run: &Run, request: &Received<'_>, branch: u64) -> Placement {
+fn placement(session: &Session, request: &Received<'_>, branch: u64) -> Placement {
     let is_invite = request.cseq_method == Method::Invite;
-    if is_invite && run.invited.state != ServerState::Idle && run.invited.cseq == request.cseq {
-        if run.invited.branch == branch {
+    if is_invite
+        && session.invited.state != ServerState::Idle
+        && session.invited.cseq == request.cseq
+    {
+        if session.invited.branch == branch {
             return Placement::Repeated(Which::Answer);
         }
         return Placement::Merged;
     }
-    let is_asked = run.asked.state != ServerState::Idle;
-    if !is_invite && is_asked && run.asked.cseq == request.cseq && run.asked.branch == branch {
+    let is_asked = session.asked.state != ServerState::Idle;
+    if !is_invite
+        && is_asked
+        && session.asked.cseq == request.cseq
+        && session.asked.branch == branch
+    {
         return Placement::Repeated(Which::Response);
     }
-    if request.cseq < run.dialog.remote_cseq {
+    if request.cseq < session.dialog.remote_cseq {
         return Placement::Old;
     }
     Placement::New
@@ -534,38 +557,38 @@ fn placement(run: &Run, request: &Received<'_>, branch: u64) -> Placement {
 /// comes anyway (RFC 6026 section 8.7), or the ACK has come (RFC 3261 section 17.2.1), or the call is over, to which no 2xx
 /// is to bring anybody back. Of a call that goes on, a 2xx that nothing repeats is for the one who asks once more, or a
 /// loss would be for good.
-fn is_absorbed(run: &Run) -> bool {
-    match run.invited.state {
+fn is_absorbed(session: &Session) -> bool {
+    match session.invited.state {
         ServerState::Acknowledged(_) => true,
         ServerState::Answered(200..300) => {
-            run.dialog.is_ended || run.invited.timers.repeat_at.is_known()
+            session.dialog.is_ended || session.invited.timers.repeat_at.is_known()
         }
         ServerState::Idle | ServerState::Proceeding | ServerState::Answered(_) => false,
     }
 }
 
 /// Begins the server transaction of a request.
-fn note_request(run: &mut Run, request: &Received<'_>, branch: u64) {
-    run.dialog.remote_cseq = request.cseq;
+fn note_request(session: &mut Session, request: &Received<'_>, branch: u64) {
+    session.dialog.remote_cseq = request.cseq;
     if request.cseq_method == Method::Invite {
-        run.invited.state = ServerState::Proceeding;
-        run.invited.cseq = request.cseq;
-        run.invited.branch = branch;
-        run.invited.written = None;
-        run.invited.response.clear();
-        run.invited.timers.stop();
+        session.invited.state = ServerState::Proceeding;
+        session.invited.cseq = request.cseq;
+        session.invited.branch = branch;
+        session.invited.written = None;
+        session.invited.response.clear();
+        session.invited.timers.stop();
     } else {
-        run.asked.state = ServerState::Proceeding;
-        run.asked.cseq = request.cseq;
-        run.asked.branch = branch;
-        run.asked.written = None;
-        run.asked.response.clear();
+        session.asked.state = ServerState::Proceeding;
+        session.asked.cseq = request.cseq;
+        session.asked.branch = branch;
+        session.asked.written = None;
+        session.asked.response.clear();
     }
 }
 
 /// Takes in what a request says of the dialog that it may begin (RFC 3261 section 12.1.1).
-fn learn_caller(run: &mut Run, request: &Received<'_>) {
-    let dialog = &mut run.dialog;
+fn learn_caller(session: &mut Session, request: &Received<'_>) {
+    let dialog = &mut session.dialog;
     dialog.call_id = dialog.push(request.call_id);
     dialog.from = dialog.push(request.from);
     dialog.to = dialog.push(request.to);

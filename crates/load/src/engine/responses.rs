@@ -1,4 +1,4 @@
-//! Responses: to which request of which run they belong, and what follows from them.
+//! Responses: to which request of which session they belong, and what follows from them.
 
 use sip::{Method, Name, ScannedField, Uri};
 
@@ -6,12 +6,12 @@ use super::Engine;
 use super::config::ConnectionId;
 use super::identity::Owner;
 use super::received::{Received, address_uri, parameter, seconds};
-use super::remnants::Remnant;
+use super::recently_ended::EndedSession;
 use super::render::write_contact;
-use super::run::{Cancel, Client, ClientState, NOBODY, Run, State};
-use super::steps::Turn;
+use super::session::{Cancel, Client, ClientState, NOBODY, Session, State};
+use super::steps::Trigger;
 use super::time::{Moment, Time};
-use crate::record::{Failure, Outcome, Side};
+use crate::record::{Failure, Outcome, Party};
 use crate::script::{Kind, Script, Step};
 
 /// How often a request is repeated with credentials, or with a longer time, at most.
@@ -34,55 +34,59 @@ impl Engine {
         {
             *count += 1;
         }
-        let Some(index) = self.run_of_response(response) else {
+        let Some(index) = self.session_of_response(response) else {
             self.handle_late_response(moment, response, status, connection);
             return;
         };
         let Some(script) = self.script_of(index) else {
             return;
         };
-        let turn = Turn {
+        let trigger = Trigger {
             moment,
             message: Some(response),
             connection: Some(connection),
         };
-        self.handle_response_of(&script, index, response, status, &turn);
-        self.settle(&script, index, moment.now);
+        self.handle_response_of(&script, index, response, status, &trigger);
+        self.end_turn(&script, index, moment.now);
     }
 
-    /// The run whose request this answers, by the branch and the method in CSeq (RFC 3261 section 17.1.3). A branch of
-    /// ours names the run. Where the script has written one, the runs that its tag or Call-ID leads to are asked.
-    fn run_of_response(&self, response: &Received<'_>) -> Option<u32> {
+    /// The session whose request this answers, by the branch and the method in CSeq (RFC 3261 section 17.1.3). A branch of
+    /// ours names the session. Where the script has written one, the sessions that its tag or Call-ID leads to are asked.
+    fn session_of_response(&self, response: &Received<'_>) -> Option<u32> {
         let branch = response.branch();
         if let Some((name, _)) = self.identity.transaction(branch) {
-            return self.runs.find(name);
+            return self.sessions.find(name);
         }
         let branch = Some(self.hash(branch));
         let is_invite = response.cseq_method == Method::Invite;
-        let has_asked = |run: &Run| {
-            let client = if is_invite { &run.invite } else { &run.other };
+        let has_asked = |session: &Session| {
+            let client = if is_invite {
+                &session.invite
+            } else {
+                &session.other
+            };
             client.own_branch == branch && client.method == response.cseq_method
         };
-        let is_it = |index: &u32| self.runs.get(*index).is_some_and(has_asked);
+        let is_it = |index: &u32| self.sessions.get(*index).is_some_and(has_asked);
         let tag = response.tag_of_from().unwrap_or_default();
         let by_tag = self.identity.tagged(tag);
         let by_call_id = || match self.identity.owner(response.call_id) {
-            Some(Owner::Run(name)) => self.runs.find(name),
+            Some(Owner::Session(name)) => self.sessions.find(name),
             Some(Owner::User(user)) => self
                 .users
                 .get(user)
                 .map(|user| user.registering)
-                .filter(|run| *run != NOBODY),
+                .filter(|session| *session != NOBODY),
             None => None,
         };
         by_tag
-            .and_then(|name| self.runs.find(name))
+            .and_then(|name| self.sessions.find(name))
             .filter(is_it)
             .or_else(|| by_call_id().filter(is_it))
             .or_else(|| self.find_in_table(response.call_id, has_asked))
     }
 
-    /// A response to a run that is over, or to none.
+    /// A response to a session that is over, or to none.
     fn handle_late_response(
         &mut self,
         moment: Moment,
@@ -93,11 +97,12 @@ impl Engine {
         let is_invite = response.cseq_method == Method::Invite;
         if is_invite && status >= 300 {
             let hash = self.hash(response.call_id);
-            if let Some(Remnant::Refused { cseq, ack }) = self.remnants.get(moment.now, hash)
+            if let Some(EndedSession::Refused { cseq, ack }) =
+                self.recently_ended.get(moment.now, hash)
                 && *cseq == response.cseq
             {
-                let start = self.outbox.len();
-                self.outbox.buffer().extend_from_slice(ack);
+                let start = self.transmits.len();
+                self.transmits.buffer().extend_from_slice(ack);
                 self.counters.repeated += 1;
                 self.counters.retransmissions += 1;
                 self.send_written(start, connection);
@@ -113,15 +118,19 @@ impl Engine {
         index: u32,
         response: &Received<'_>,
         status: u16,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
         let is_invite = response.cseq_method == Method::Invite;
         let transaction = self.identity.transaction(response.branch());
-        let name = self.runs.name(index);
-        let Some(run) = self.runs.get(index) else {
+        let name = self.sessions.name(index);
+        let Some(session) = self.sessions.get(index) else {
             return;
         };
-        let client = if is_invite { &run.invite } else { &run.other };
+        let client = if is_invite {
+            &session.invite
+        } else {
+            &session.other
+        };
         let is_its_branch = match client.own_branch {
             None => transaction == Some((name, client.branch)),
             own_branch => own_branch == Some(self.hash(response.branch())),
@@ -141,16 +150,16 @@ impl Engine {
                 if is_invite
                     && before < 300
                     && (200..300).contains(&status)
-                    && is_fork(run, response)
+                    && is_fork(session, response)
                 {
                     self.counters.forked_answers += 1;
-                    self.end_fork(script, index, response, turn.moment.now);
+                    self.end_fork(script, index, response, trigger.moment.now);
                 } else if is_invite && status >= 200 && is_same_class {
-                    self.repeat_ack(script, index, turn.moment.now);
+                    self.repeat_ack(script, index, trigger.moment.now);
                 }
             }
-            _ if status < 200 => self.handle_provisional(script, index, status, is_invite, turn),
-            _ => self.handle_final(script, index, response, status, is_invite, turn),
+            _ if status < 200 => self.handle_provisional(script, index, status, is_invite, trigger),
+            _ => self.handle_final(script, index, response, status, is_invite, trigger),
         }
     }
 
@@ -160,47 +169,47 @@ impl Engine {
         index: u32,
         status: u16,
         is_invite: bool,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
         let timers = self.config.timers;
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         if is_invite {
-            let is_cancelled = run.invite.cancel == Cancel::Sent;
-            let is_first = run.invite.state == ClientState::Calling;
-            run.invite.state = ClientState::Proceeding;
-            run.invite.timers.repeat_at = Time::NEVER;
+            let is_cancelled = session.invite.cancel == Cancel::Sent;
+            let is_first = session.invite.state == ClientState::Calling;
+            session.invite.state = ClientState::Proceeding;
+            session.invite.timers.repeat_at = Time::NEVER;
             if !is_cancelled && (is_first || status > 100) {
                 // Timer B is that of the state Calling alone (section 17.1.1.2). What follows is as with
                 // Timer C, which 100 does not set again (section 16.7 step 2).
-                run.invite.timers.give_up_at = turn.moment.now.after(timers.proceeding);
+                session.invite.timers.give_up_at = trigger.moment.now.after(timers.proceeding);
             }
-            let received = turn.moment.received;
-            if !run.times.answered.is_known() {
-                if !run.times.first_provisional.is_known() {
-                    run.times.first_provisional = received;
+            let received = trigger.moment.received;
+            if !session.times.answered.is_known() {
+                if !session.times.first_provisional.is_known() {
+                    session.times.first_provisional = received;
                 }
-                if status > 100 && !run.times.progress.is_known() {
-                    run.times.progress = received;
+                if status > 100 && !session.times.progress.is_known() {
+                    session.times.progress = received;
                 }
             }
-            if run.invite.cancel == Cancel::Wanted {
-                self.cancel(index, turn.moment.now);
+            if session.invite.cancel == Cancel::Wanted {
+                self.cancel(index, trigger.moment.now);
             }
         } else {
-            let client = &mut run.other;
+            let client = &mut session.other;
             client.state = ClientState::Proceeding;
             // From now on at intervals of T2 (section 17.1.2.2).
             client.timers.interval = timers.t2;
         }
         if status > 100
             && script.learns_early()
-            && let Some(response) = turn.message
+            && let Some(response) = trigger.message
         {
             self.learn_dialog(index, response);
         }
-        self.offer(script, index, turn);
+        self.offer(script, index, trigger);
     }
 
     fn handle_final(
@@ -210,15 +219,15 @@ impl Engine {
         response: &Received<'_>,
         status: u16,
         is_invite: bool,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let client = if is_invite {
-            &mut run.invite
+            &mut session.invite
         } else {
-            &mut run.other
+            &mut session.other
         };
         client.state = ClientState::Final(status);
         client.timers.stop();
@@ -226,7 +235,7 @@ impl Engine {
         if !is_invite {
             self.buffers.give_back(&mut client.message);
         }
-        let is_lingering = run.state == State::Lingering;
+        let is_lingering = session.state == State::Lingering;
         let is_expected = !is_lingering && self.is_expected(script, index, response);
         if is_invite && status >= 300 {
             if is_expected && script.acknowledges_failures() {
@@ -238,27 +247,27 @@ impl Engine {
         }
         if is_lingering {
             if is_invite && status < 300 {
-                self.end_late_call(script, index, response, turn.moment.now);
+                self.end_late_call(script, index, response, trigger.moment.now);
             }
             return;
         }
         if method == Method::Cancel && !is_expected {
             return;
         }
-        if !is_expected && self.tries_again(script, index, response, status, is_invite, turn) {
+        if !is_expected && self.tries_again(script, index, response, status, is_invite, trigger) {
             return;
         }
-        self.note_final(script, index, response, status, is_invite, &method, turn);
+        self.note_final(script, index, response, status, is_invite, &method, trigger);
         if is_invite && status < 300 && !self.begin_dialog(index, response) {
             let outcome = Outcome::Failed(Failure::Malformed);
-            self.finish(script, index, outcome, turn);
+            self.finish(script, index, outcome, trigger);
             return;
         }
         if is_invite && status < 300 {
             self.describe_media(index, response.body);
             self.media_answered(index);
         }
-        if is_expected && self.offer(script, index, turn) {
+        if is_expected && self.offer(script, index, trigger) {
             return;
         }
         let failure = match status {
@@ -266,7 +275,7 @@ impl Engine {
             200..300 => Failure::Unexpected,
             _ => Failure::Refused,
         };
-        self.finish(script, index, Outcome::Failed(failure), turn);
+        self.finish(script, index, Outcome::Failed(failure), trigger);
     }
 
     /// Notes the times and the status of a final response.
@@ -279,35 +288,40 @@ impl Engine {
         status: u16,
         is_invite: bool,
         method: &Method,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) {
-        let received = turn.moment.received;
+        let received = trigger.moment.received;
         let plan = self.config.registration;
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         if *method == Method::Bye {
-            if !run.times.bye_answered.is_known() {
-                run.times.bye_answered = received;
-                run.notes.bye_status = status;
+            if !session.times.bye_answered.is_known() {
+                session.times.bye_answered = received;
+                session.notes.bye_status = status;
             }
             return;
         }
         // The record of a call tells of its INVITE, other records of their only request.
         let is_told = is_invite || *script.kind() != Kind::Call;
-        if is_told && !run.times.answered.is_known() {
-            run.times.answered = received;
-            run.notes.status = status;
+        if is_told && !session.times.answered.is_known() {
+            session.times.answered = received;
+            session.notes.status = status;
         }
         if *method == Method::Register && status < 300 {
             self.scratch.clear();
-            if let Some(connection) = self.connections.get(run.connection) {
+            if let Some(connection) = self.connections.get(session.connection) {
                 let directory = &self.config.directory;
-                write_contact(directory, run.user_number, connection, &mut self.scratch);
+                write_contact(
+                    directory,
+                    session.user_number,
+                    connection,
+                    &mut self.scratch,
+                );
             }
             let granted = granted(response, &self.scratch);
             let asked = u32::try_from(plan.expires.as_secs()).unwrap_or(u32::MAX);
-            run.notes.expires = Some(granted.unwrap_or(asked));
+            session.notes.expires = Some(granted.unwrap_or(asked));
         }
     }
 
@@ -320,11 +334,11 @@ impl Engine {
         response: &Received<'_>,
         status: u16,
         is_invite: bool,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> bool {
-        self.complies(script, index, response, status, is_invite, turn)
-            || status == 503 && self.fail_over(script, index, is_invite, turn)
-            || status >= 300 && self.redirect(script, index, is_invite, Some(response), turn)
+        self.complies(script, index, response, status, is_invite, trigger)
+            || status == 503 && self.fail_over(script, index, is_invite, trigger)
+            || status >= 300 && self.redirect(script, index, is_invite, Some(response), trigger)
     }
 
     /// Sends a request again with what its response has asked for: credentials (RFC 3261 section 22.2), or
@@ -336,15 +350,15 @@ impl Engine {
         response: &Received<'_>,
         status: u16,
         is_invite: bool,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> bool {
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return false;
         };
         let client = if is_invite {
-            &mut run.invite
+            &mut session.invite
         } else {
-            &mut run.other
+            &mut session.other
         };
         let Some(Step::Send(send)) = script.step(client.step) else {
             return false;
@@ -358,11 +372,11 @@ impl Engine {
         let number = client.step;
         match status {
             401 | 407 if response.is_challenge && send.template.authorizes() => {
-                let Some((username, password)) = self.config.directory.login(run.user_number)
+                let Some((username, password)) = self.config.directory.login(session.user_number)
                 else {
                     return false;
                 };
-                let Some(user) = self.users.get_mut(run.user) else {
+                let Some(user) = self.users.get_mut(session.user) else {
                     return false;
                 };
                 let known = &mut user.challenges;
@@ -372,18 +386,18 @@ impl Engine {
                     return false;
                 }
                 client.attempts += 1;
-                run.notes.authentications = run.notes.authentications.saturating_add(1);
+                session.notes.authentications = session.notes.authentications.saturating_add(1);
             }
             423 if *method == Method::Register => {
                 let Some(least) = response.min_expires.and_then(seconds) else {
                     return false;
                 };
                 client.attempts += 1;
-                run.notes.expires = Some(least);
+                session.notes.expires = Some(least);
             }
             _ => return false,
         }
-        self.send_instead(script, index, (number, send), turn, true);
+        self.send_instead(script, index, (number, send), trigger, true);
         true
     }
 
@@ -391,32 +405,33 @@ impl Engine {
     /// what it needs.
     fn begin_dialog(&mut self, index: u32, response: &Received<'_>) -> bool {
         self.learn_dialog(index, response);
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return false;
         };
-        run.dialog.is_confirmed = true;
-        !run.dialog.remote_tag.is_empty()
+        session.dialog.is_confirmed = true;
+        !session.dialog.remote_tag.is_empty()
     }
 
     /// Takes in the peer's tag and Contact and the route set, reversed (section 12.1.2). The answer to an
     /// INVITE within the dialog changes the Contact alone, a 2xx only (section 12.2.1.2).
     fn learn_dialog(&mut self, index: u32, response: &Received<'_>) {
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let is_within = run.dialog.is_confirmed
-            && Received::read(&run.invite.message).is_ok_and(|invite| invite.tag_of_to().is_some());
+        let is_within = session.dialog.is_confirmed
+            && Received::read(&session.invite.message)
+                .is_ok_and(|invite| invite.tag_of_to().is_some());
         if is_within {
             let is_success = matches!(response.status(), Some(200..300));
             if let (true, Some(contact)) = (is_success, response.contact_uri()) {
-                run.dialog.replace_target(contact);
+                session.dialog.replace_target(contact);
             }
             return;
         }
-        if run.side == Side::Callee {
+        if session.party == Party::Callee {
             return;
         }
-        let dialog = &mut run.dialog;
+        let dialog = &mut session.dialog;
         dialog.forget_peer();
         dialog.remote_tag = dialog.push(response.tag_of_to().unwrap_or_default());
         if let Some(contact) = response.contact_uri() {
@@ -459,13 +474,13 @@ fn may_answer(client: &mut Client, understood: &[super::authentication::Understo
 }
 
 /// Whether a 2xx to an INVITE that begins a dialog comes from another callee than the first one did.
-fn is_fork(run: &Run, response: &Received<'_>) -> bool {
-    let own = run.dialog.get(run.dialog.remote_tag);
+fn is_fork(session: &Session, response: &Received<'_>) -> bool {
+    let own = session.dialog.get(session.dialog.remote_tag);
     let is_another = response
         .tag_of_to()
         .is_some_and(|tag| !own.is_empty() && tag != own);
     is_another
-        && Received::read(&run.invite.message).is_ok_and(|invite| invite.tag_of_to().is_none())
+        && Received::read(&session.invite.message).is_ok_and(|invite| invite.tag_of_to().is_none())
 }
 
 /// Writes the route set that a response gives its caller (RFC 3261 section 12.1.2).

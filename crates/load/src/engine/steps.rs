@@ -7,7 +7,7 @@ use sip::Method;
 
 use super::config::ConnectionId;
 use super::received::Received;
-use super::run::{Run, State};
+use super::session::{Session, State};
 use super::time::{Moment, Time};
 use super::{Engine, Failed};
 use crate::record::{Failure, Outcome};
@@ -15,12 +15,12 @@ use crate::script::{
     Alternative, Condition, Expect, Expected, Pause, Script, Step, StepNumber, Then,
 };
 
-/// How many steps a run may do without waiting: a script that goes round and round fails.
+/// How many steps a session may do without waiting: a script that goes round and round fails.
 const MAXIMUM_STEPS: usize = 1_000;
 
-/// What gave a run its turn.
+/// What gave a session its trigger.
 #[derive(Clone, Copy)]
-pub(super) struct Turn<'a> {
+pub(super) struct Trigger<'a> {
     pub(super) moment: Moment,
     /// The message that its step has taken.
     pub(super) message: Option<&'a Received<'a>>,
@@ -28,10 +28,10 @@ pub(super) struct Turn<'a> {
     pub(super) connection: Option<ConnectionId>,
 }
 
-impl Turn<'_> {
+impl Trigger<'_> {
     /// One without a message.
-    pub(super) fn at(now: Time) -> Turn<'static> {
-        Turn {
+    pub(super) fn at(now: Time) -> Trigger<'static> {
+        Trigger {
             moment: Moment { now, received: now },
             message: None,
             connection: None,
@@ -39,7 +39,7 @@ impl Turn<'_> {
     }
 }
 
-/// What becomes of a run after a step.
+/// What becomes of a session after a step.
 enum After {
     /// It goes on with the next step.
     GoesOn,
@@ -50,34 +50,34 @@ enum After {
 }
 
 impl Engine {
-    /// Does steps of a run until it waits or ends.
-    pub(super) fn advance(&mut self, script: &Script, index: u32, turn: &Turn<'_>) {
+    /// Does steps of a session until it waits or ends.
+    pub(super) fn advance(&mut self, script: &Script, index: u32, trigger: &Trigger<'_>) {
         for _ in 0..MAXIMUM_STEPS {
-            let Some(run) = self.runs.get_mut(index) else {
+            let Some(session) = self.sessions.get_mut(index) else {
                 return;
             };
-            if run.state == State::Lingering {
+            if session.state == State::Lingering {
                 return;
             }
-            let number = run.step;
+            let number = session.step;
             let after = match script.step(number) {
-                Some(step) => self.step(script, index, number, step, turn),
+                Some(step) => self.step(script, index, number, step, trigger),
                 None => After::Ends(Outcome::Completed),
             };
             match after {
                 After::GoesOn => {}
                 After::Waits => {
-                    self.keep_messages(script, index, number, turn);
+                    self.keep_messages(script, index, number, trigger);
                     return;
                 }
                 After::Ends(outcome) => {
-                    self.finish(script, index, outcome, turn);
+                    self.finish(script, index, outcome, trigger);
                     return;
                 }
             }
         }
         let outcome = Outcome::Failed(Failure::Script);
-        self.finish(script, index, outcome, turn);
+        self.finish(script, index, outcome, trigger);
     }
 
     fn step(
@@ -86,29 +86,29 @@ impl Engine {
         index: u32,
         number: StepNumber,
         step: &Step,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> After {
         let next = StepNumber(number.0.saturating_add(1));
         let done = match step {
             Step::Send(send) => {
                 self.set_step(index, next, State::Running);
-                self.send(script, index, number, send, turn)
-                    .and_then(|()| self.act(script, index, &send.actions, turn))
+                self.send(script, index, number, send, trigger)
+                    .and_then(|()| self.act(script, index, &send.actions, trigger))
             }
-            Step::Expect(expect) => return self.expect(script, index, expect, next, turn),
-            Step::Pause(pause) => return self.pause(index, pause, next, turn),
+            Step::Expect(expect) => return self.expect(script, index, expect, next, trigger),
+            Step::Pause(pause) => return self.pause(index, pause, next, trigger),
             Step::Jump { to, when } => {
-                let holds = self.holds(script, index, when, turn);
+                let holds = self.holds(script, index, when, trigger);
                 self.set_step(index, if holds { *to } else { next }, State::Running);
                 Ok(())
             }
             Step::Do(actions) => {
                 self.set_step(index, next, State::Running);
-                self.act(script, index, actions, turn)
+                self.act(script, index, actions, trigger)
             }
             Step::Cancel => {
                 self.set_step(index, next, State::Running);
-                self.cancel(index, turn.moment.now);
+                self.cancel(index, trigger.moment.now);
                 Ok(())
             }
             Step::GiveUp => return After::Ends(Outcome::Failed(Failure::GivenUp)),
@@ -122,10 +122,10 @@ impl Engine {
     }
 
     fn set_step(&mut self, index: u32, step: StepNumber, state: State) {
-        if let Some(run) = self.runs.get_mut(index) {
-            run.step = step;
-            run.state = state;
-            run.wait_until = Time::NEVER;
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.step = step;
+            session.state = state;
+            session.wait_until = Time::NEVER;
         }
     }
 
@@ -135,16 +135,16 @@ impl Engine {
         index: u32,
         expect: &Expect,
         next: StepNumber,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> After {
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return After::Waits;
         };
-        run.state = State::Expecting;
-        run.wait_until = expect
+        session.state = State::Expecting;
+        session.wait_until = expect
             .timeout
-            .map_or(Time::NEVER, |timeout| turn.moment.now.after(timeout));
-        if !run.notes.has_early_ack {
+            .map_or(Time::NEVER, |timeout| trigger.moment.now.after(timeout));
+        if !session.notes.has_early_ack {
             return After::Waits;
         }
         // The ACK was here before the script came to wait for it.
@@ -154,19 +154,25 @@ impl Engine {
         let Some(alternative) = expect.alternatives.iter().find(is_ack) else {
             return After::Waits;
         };
-        run.notes.has_early_ack = false;
+        session.notes.has_early_ack = false;
         let to = match alternative.then {
             Then::Jump(to) => to,
             Then::Next | Then::Stay => next,
         };
         self.set_step(index, to, State::Running);
-        match self.act(script, index, &alternative.actions, turn) {
+        match self.act(script, index, &alternative.actions, trigger) {
             Ok(()) => After::GoesOn,
             Err(Failed(failure)) => After::Ends(Outcome::Failed(failure)),
         }
     }
 
-    fn pause(&mut self, index: u32, pause: &Pause, next: StepNumber, turn: &Turn<'_>) -> After {
+    fn pause(
+        &mut self,
+        index: u32,
+        pause: &Pause,
+        next: StepNumber,
+        trigger: &Trigger<'_>,
+    ) -> After {
         let duration = match pause {
             Pause::Forever => {
                 self.set_waiting(index, State::Pausing, Time::NEVER);
@@ -184,15 +190,15 @@ impl Engine {
             self.set_step(index, next, State::Running);
             return After::GoesOn;
         }
-        let until = turn.moment.now.after(duration);
+        let until = trigger.moment.now.after(duration);
         self.set_waiting(index, State::Pausing, until);
         After::Waits
     }
 
     fn set_waiting(&mut self, index: u32, state: State, until: Time) {
-        if let Some(run) = self.runs.get_mut(index) {
-            run.state = state;
-            run.wait_until = until;
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.state = state;
+            session.wait_until = until;
         }
     }
 
@@ -225,7 +231,7 @@ impl Engine {
         script: &Script,
         index: u32,
         condition: &Condition,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> bool {
         match condition {
             Condition::Always => true,
@@ -239,73 +245,79 @@ impl Engine {
                 comparison,
                 right,
             } => {
-                let left = self.text(script, index, left, turn);
-                let right = self.text(script, index, right, turn);
+                let left = self.text(script, index, left, trigger);
+                let right = self.text(script, index, right, trigger);
                 super::actions::compares(&left, *comparison, &right)
             }
         }
     }
 
-    /// Gives a message to the script. Returns whether a step has taken it; then the run may have ended.
-    pub(super) fn offer(&mut self, script: &Script, index: u32, turn: &Turn<'_>) -> bool {
-        let (Some(run), Some(message)) = (self.runs.get_mut(index), turn.message) else {
+    /// Gives a message to the script. Returns whether a step has taken it; then the session may have ended.
+    pub(super) fn offer(&mut self, script: &Script, index: u32, trigger: &Trigger<'_>) -> bool {
+        let (Some(session), Some(message)) = (self.sessions.get_mut(index), trigger.message) else {
             return false;
         };
-        let Some(alternative) = find_alternative(script, run, message) else {
+        let Some(alternative) = find_alternative(script, session, message) else {
             return false;
         };
-        let number = run.step;
+        let number = session.step;
         let to = match alternative.then {
             Then::Stay => None,
             Then::Next => Some(StepNumber(number.0.saturating_add(1))),
             Then::Jump(to) => Some(to),
         };
         if let Some(to) = to {
-            run.step = to;
-            run.state = State::Running;
-            run.wait_until = Time::NEVER;
+            session.step = to;
+            session.state = State::Running;
+            session.wait_until = Time::NEVER;
         }
-        if let Err(Failed(failure)) = self.act(script, index, &alternative.actions, turn) {
-            self.finish(script, index, Outcome::Failed(failure), turn);
+        if let Err(Failed(failure)) = self.act(script, index, &alternative.actions, trigger) {
+            self.finish(script, index, Outcome::Failed(failure), trigger);
             return true;
         }
         if to.is_some() {
-            self.advance(script, index, turn);
+            self.advance(script, index, trigger);
         } else {
-            self.keep_messages(script, index, number, turn);
+            self.keep_messages(script, index, number, trigger);
         }
         true
     }
 
     /// Whether a step waits for this message.
     pub(super) fn is_expected(&self, script: &Script, index: u32, message: &Received<'_>) -> bool {
-        self.runs
+        self.sessions
             .get(index)
-            .is_some_and(|run| find_alternative(script, run, message).is_some())
+            .is_some_and(|session| find_alternative(script, session, message).is_some())
     }
 
-    /// Keeps what is needed of the message of this turn while the run waits at a step.
-    fn keep_messages(&mut self, script: &Script, index: u32, number: StepNumber, turn: &Turn<'_>) {
-        let (Some(run), Some(message)) = (self.runs.get_mut(index), turn.message) else {
+    /// Keeps what is needed of the message of this turn while the session waits at a step.
+    fn keep_messages(
+        &mut self,
+        script: &Script,
+        index: u32,
+        number: StepNumber,
+        trigger: &Trigger<'_>,
+    ) {
+        let (Some(session), Some(message)) = (self.sessions.get_mut(index), trigger.message) else {
             return;
         };
-        let begins = run.initial.is_empty() && run.notes.is_first_turn;
-        run.notes.is_first_turn = false;
-        if begins && (script.needs_initial(number) || run.is_unanswered()) {
-            self.buffers.keep(&mut run.initial, message.octets);
+        let begins = session.initial.is_empty() && session.notes.is_first_turn;
+        session.notes.is_first_turn = false;
+        if begins && (script.needs_initial(number) || session.is_unanswered()) {
+            self.buffers.keep(&mut session.initial, message.octets);
         }
         if script.needs_last(number) {
-            self.buffers.keep(&mut run.last, message.octets);
+            self.buffers.keep(&mut session.last, message.octets);
         } else {
-            self.buffers.give_back(&mut run.last);
+            self.buffers.give_back(&mut session.last);
         }
     }
 }
 
-/// The alternative for a message: of the step at which the run waits, or of those for any time.
+/// The alternative for a message: of the step at which the session waits, or of those for any time.
 pub(super) fn find_alternative<'s>(
     script: &'s Script,
-    run: &Run,
+    session: &Session,
     message: &Received<'_>,
 ) -> Option<&'s Alternative> {
     let fits = |alternative: &&Alternative| match &alternative.expected {
@@ -319,11 +331,11 @@ pub(super) fn find_alternative<'s>(
         }
         Expected::Request(method) => message.method() == Some(method),
     };
-    let here: &[Alternative] = match (run.state, script.step(run.step)) {
+    let here: &[Alternative] = match (session.state, script.step(session.step)) {
         (State::Expecting, Some(Step::Expect(expect))) => &expect.alternatives,
         _ => &[],
     };
-    let anytime = match run.state {
+    let anytime = match session.state {
         State::Expecting | State::Pausing => script.anytime(),
         State::Free | State::Running | State::Lingering => &[],
     };

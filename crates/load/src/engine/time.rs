@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A time, in nanoseconds since the engine was made. Half as long as an [`Instant`], of which a run has
+/// A time, in nanoseconds since the engine was made. Half as long as an [`Instant`], of which a session has
 /// many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Time(u64);

@@ -2,45 +2,50 @@
 
 use super::Engine;
 use super::ending::silence;
-use super::run::{Cancel, ClientState, NOBODY, Run, ServerState, State};
 use super::sending::Which;
-use super::steps::Turn;
+use super::session::{Cancel, ClientState, NOBODY, ServerState, Session, State};
+use super::steps::Trigger;
 use super::time::Time;
 use super::users::Repeat;
 use crate::record::{Failure, Outcome};
 use crate::script::{Expected, Script, Step};
 
 impl Engine {
-    /// Does what is due of a run.
-    pub(super) fn handle_due_run(&mut self, index: u32, now: Time) {
+    /// Does what is due of a session.
+    pub(super) fn handle_due_session(&mut self, index: u32, now: Time) {
         let Some(script) = self.script_of(index) else {
             return;
         };
-        if self.runs.get(index).is_some_and(|run| run.next() <= now) {
+        if self
+            .sessions
+            .get(index)
+            .is_some_and(|session| session.next() <= now)
+        {
             self.repeat_requests(index, now);
             self.repeat_answer(index, now);
             self.give_up(&script, index, now);
             self.end_wait(&script, index, now);
         }
-        self.settle(&script, index, now);
+        self.end_turn(&script, index, now);
     }
 
     /// Timers A and E.
     fn repeat_requests(&mut self, index: u32, now: Time) {
         let t2 = self.config.timers.t2;
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let is_invite_due =
-            run.invite.timers.repeat_at <= now && run.invite.timers.give_up_at > now;
+            session.invite.timers.repeat_at <= now && session.invite.timers.give_up_at > now;
         if is_invite_due {
-            run.invite.timers.interval *= 2;
-            run.invite.timers.repeat_at = now.after(run.invite.timers.interval);
+            session.invite.timers.interval *= 2;
+            session.invite.timers.repeat_at = now.after(session.invite.timers.interval);
         }
-        let is_other_due = run.other.timers.repeat_at <= now && run.other.timers.give_up_at > now;
+        let is_other_due =
+            session.other.timers.repeat_at <= now && session.other.timers.give_up_at > now;
         if is_other_due {
-            run.other.timers.interval = (run.other.timers.interval * 2).min(t2);
-            run.other.timers.repeat_at = now.after(run.other.timers.interval);
+            session.other.timers.interval = (session.other.timers.interval * 2).min(t2);
+            session.other.timers.repeat_at = now.after(session.other.timers.interval);
         }
         if is_invite_due {
             self.resend(index, Which::Invite, None);
@@ -53,14 +58,14 @@ impl Engine {
     /// Timer G, and the repetition of a 2xx (RFC 3261 section 13.3.1.4).
     fn repeat_answer(&mut self, index: u32, now: Time) {
         let t2 = self.config.timers.t2;
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if run.invited.timers.repeat_at > now || run.invited.timers.give_up_at <= now {
+        if session.invited.timers.repeat_at > now || session.invited.timers.give_up_at <= now {
             return;
         }
-        run.invited.timers.interval = (run.invited.timers.interval * 2).min(t2);
-        run.invited.timers.repeat_at = now.after(run.invited.timers.interval);
+        session.invited.timers.interval = (session.invited.timers.interval * 2).min(t2);
+        session.invited.timers.repeat_at = now.after(session.invited.timers.interval);
         self.resend(index, Which::Answer, None);
     }
 
@@ -68,77 +73,77 @@ impl Engine {
     /// that is so.
     fn end_proceeding(&mut self, index: u32, now: Time) -> bool {
         let give_up = self.config.timers.give_up;
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return false;
         };
         let is_proceeding =
-            run.invite.state == ClientState::Proceeding && run.invite.cancel == Cancel::No;
-        if !is_proceeding || run.invite.timers.give_up_at > now {
+            session.invite.state == ClientState::Proceeding && session.invite.cancel == Cancel::No;
+        if !is_proceeding || session.invite.timers.give_up_at > now {
             return false;
         }
-        if run.wait_until.is_known() {
+        if session.wait_until.is_known() {
             // The script has a limit of its own, after which it may want to do something.
-            run.invite.timers.give_up_at = run.wait_until.max(now).after(give_up);
+            session.invite.timers.give_up_at = session.wait_until.max(now).after(give_up);
             return false;
         }
-        run.invite.timers.stop();
+        session.invite.timers.stop();
         self.cancel(index, now);
-        if let Some(run) = self.runs.get_mut(index)
-            && run.invite.cancel != Cancel::Sent
+        if let Some(session) = self.sessions.get_mut(index)
+            && session.invite.cancel != Cancel::Sent
         {
-            run.invite.state = ClientState::Idle;
+            session.invite.state = ClientState::Idle;
         }
         true
     }
 
     /// Timers B, F and H, and the limit of an INVITE that has had provisional responses alone.
     fn give_up(&mut self, script: &Script, index: u32, now: Time) {
-        let turn = Turn::at(now);
+        let trigger = Trigger::at(now);
         let mut failure = None;
         if self.end_proceeding(index, now) {
             failure = Some(Failure::NoResponse);
         }
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let is_other_silent = run.other.timers.give_up_at <= now;
+        let is_other_silent = session.other.timers.give_up_at <= now;
         if is_other_silent {
-            run.other.timers.stop();
-            run.other.state = ClientState::Idle;
+            session.other.timers.stop();
+            session.other.state = ClientState::Idle;
         }
-        let is_cancel = run.other.method == sip::Method::Cancel;
-        let is_invite_silent = run.invite.timers.give_up_at <= now;
+        let is_cancel = session.other.method == sip::Method::Cancel;
+        let is_invite_silent = session.invite.timers.give_up_at <= now;
         if is_invite_silent {
-            run.invite.timers.stop();
-            run.invite.state = ClientState::Idle;
+            session.invite.timers.stop();
+            session.invite.state = ClientState::Idle;
         }
-        let cancel = run.invite.cancel;
-        if is_other_silent && !is_cancel && !self.tries_elsewhere(script, index, false, &turn) {
+        let cancel = session.invite.cancel;
+        if is_other_silent && !is_cancel && !self.tries_elsewhere(script, index, false, &trigger) {
             failure = Some(Failure::NoResponse);
         }
-        if is_invite_silent && !self.tries_elsewhere(script, index, true, &turn) {
+        if is_invite_silent && !self.tries_elsewhere(script, index, true, &trigger) {
             failure = Some(silence(cancel));
         }
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let mut is_unacknowledged = false;
-        if run.invited.timers.give_up_at <= now {
-            run.invited.timers.stop();
-            is_unacknowledged = matches!(run.invited.state, ServerState::Answered(200..300));
+        if session.invited.timers.give_up_at <= now {
+            session.invited.timers.stop();
+            is_unacknowledged = matches!(session.invited.state, ServerState::Answered(200..300));
             // A change that was refused leaves the call as it was (section 14.2), unless the script
             // waits for the ACK.
-            let is_change = !is_unacknowledged && run.dialog.is_confirmed;
-            if !is_change || waits_for_ack(script, run) {
+            let is_change = !is_unacknowledged && session.dialog.is_confirmed;
+            if !is_change || waits_for_ack(script, session) {
                 failure = Some(Failure::NoAck);
             }
         }
-        if is_unacknowledged && run.notes.is_bye_wanted {
-            run.notes.is_bye_wanted = false;
+        if is_unacknowledged && session.notes.is_bye_wanted {
+            session.notes.is_bye_wanted = false;
             self.hang_up(script, index, now);
         }
         if let Some(failure) = failure {
-            self.finish(script, index, Outcome::Failed(failure), &turn);
+            self.finish(script, index, Outcome::Failed(failure), &trigger);
         }
     }
 
@@ -149,40 +154,40 @@ impl Engine {
         script: &Script,
         index: u32,
         is_invite: bool,
-        turn: &Turn<'_>,
+        trigger: &Trigger<'_>,
     ) -> bool {
-        let tries = self.fail_over(script, index, is_invite, turn)
-            || self.redirect(script, index, is_invite, None, turn);
+        let tries = self.fail_over(script, index, is_invite, trigger)
+            || self.redirect(script, index, is_invite, None, trigger);
         if tries {
-            self.wait_anew(script, index, turn);
+            self.wait_anew(script, index, trigger);
         }
         tries
     }
 
     /// The end of a pause, or of waiting for a message.
     fn end_wait(&mut self, script: &Script, index: u32, now: Time) {
-        let turn = Turn::at(now);
-        let Some(run) = self.runs.get_mut(index) else {
+        let trigger = Trigger::at(now);
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if run.wait_until > now {
+        if session.wait_until > now {
             return;
         }
-        run.wait_until = Time::NEVER;
-        match (run.state, script.step(run.step)) {
-            (State::Pausing, _) => run.step.0 = run.step.0.saturating_add(1),
+        session.wait_until = Time::NEVER;
+        match (session.state, script.step(session.step)) {
+            (State::Pausing, _) => session.step.0 = session.step.0.saturating_add(1),
             (State::Expecting, Some(Step::Expect(expect))) => match expect.on_timeout {
-                Some(to) => run.step = to,
+                Some(to) => session.step = to,
                 None => {
                     let outcome = Outcome::Failed(Failure::NoResponse);
-                    self.finish(script, index, outcome, &turn);
+                    self.finish(script, index, outcome, &trigger);
                     return;
                 }
             },
             _ => return,
         }
-        run.state = State::Running;
-        self.advance(script, index, &turn);
+        session.state = State::Running;
+        self.advance(script, index, &trigger);
     }
 
     /// Does what is due of a user.
@@ -266,13 +271,13 @@ impl Engine {
     }
 }
 
-/// Whether a run is at a step that takes an ACK.
-fn waits_for_ack(script: &Script, run: &Run) -> bool {
-    let Some(Step::Expect(expect)) = script.step(run.step) else {
+/// Whether a session is at a step that takes an ACK.
+fn waits_for_ack(script: &Script, session: &Session) -> bool {
+    let Some(Step::Expect(expect)) = script.step(session.step) else {
         return false;
     };
     let is_ack = |expected: &Expected| *expected == Expected::Request(sip::Method::Ack);
-    run.state == State::Expecting
+    session.state == State::Expecting
         && expect
             .alternatives
             .iter()

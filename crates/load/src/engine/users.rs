@@ -2,7 +2,7 @@
 
 use super::authentication::Challenged;
 use super::config::{ConnectionId, UserRange};
-use super::run::NOBODY;
+use super::session::NOBODY;
 use super::time::Time;
 use super::wheel::Wheel;
 use crate::script::ScriptId;
@@ -15,7 +15,7 @@ const MAXIMUM_USERS: u32 = 20_000_000;
 pub(super) struct User {
     /// The number of the connection, or [`NOBODY`].
     connection: u32,
-    /// The run that registers, or [`NOBODY`].
+    /// The session that registers, or [`NOBODY`].
     pub(super) registering: u32,
     /// The sequence number of the last REGISTER.
     pub(super) cseq: u32,

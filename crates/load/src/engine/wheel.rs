@@ -2,7 +2,7 @@
 //!
 //! A deadline that becomes later is left where it is: when its old time comes, it is put where it belongs
 //! then. A call's deadlines are nearly always such (Timer A is half a second away, and the call is over
-//! before), and so the place of a run in the slab, which the next call takes over with its old entry, is in
+//! before), and so the place of a session in the slab, which the next call takes over with its old entry, is in
 //! the wheel once every half second however many calls go through it.
 
 use super::time::Time;

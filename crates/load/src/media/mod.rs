@@ -46,7 +46,7 @@
 mod clip;
 mod epoch;
 mod g711;
-mod outbox;
+mod packet_batch;
 mod port;
 mod reception;
 mod remote;
@@ -69,7 +69,7 @@ pub use clip::Clip;
 pub use epoch::Epoch;
 pub use g711::Codec;
 pub use hdrhistogram::Histogram;
-pub use outbox::{Outbox, OutgoingPacket};
+pub use packet_batch::{OutgoingPacket, PacketBatch};
 pub use port::{MediaConfig, MediaPort};
 pub use remote::{Remote, RemoteError, describe};
 pub use report::{MediaReport, MediaStatistics, Times};
@@ -138,7 +138,7 @@ pub struct Media {
     /// Who is to say goodbye, and since when.
     goodbyes: VecDeque<(Instant, CallId)>,
     sends_reports: bool,
-    outbox: Outbox,
+    batch: PacketBatch,
     counters: MediaCounters,
 }
 
@@ -162,7 +162,7 @@ impl Media {
             reports: BinaryHeap::new(),
             goodbyes: VecDeque::new(),
             sends_reports: true,
-            outbox: Outbox::default(),
+            batch: PacketBatch::default(),
             counters: MediaCounters::default(),
         }
     }
@@ -240,7 +240,7 @@ impl Media {
         };
         self.counters.open -= 1;
         if self.sends_reports && !stream.has_said_goodbye {
-            stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
+            stream.send_report(now, &self.epoch, &self.cname, true, &mut self.batch);
         }
         stream.report()
     }
@@ -262,7 +262,7 @@ impl Media {
             return;
         };
         self.counters.received += 1;
-        let is_echoed = stream.handle_rtp(now, &self.epoch, &packet, octets, &mut self.outbox);
+        let is_echoed = stream.handle_rtp(now, &self.epoch, &packet, octets, &mut self.batch);
         self.counters.sent += u64::from(is_echoed);
     }
 
@@ -274,7 +274,7 @@ impl Media {
             let Some(stream) = talking.filter(|stream| stream.due() == Some(due)) else {
                 continue;
             };
-            stream.tick(now, &self.clip, &mut self.outbox);
+            stream.tick(now, &self.clip, &mut self.batch);
             self.counters.sent += 1;
             self.ticks.push_back((due + PACKET_TIME, call));
         }
@@ -286,7 +286,7 @@ impl Media {
             if let Some(stream) = self.table.stream(call)
                 && !stream.is_hushed
             {
-                stream.send_report(now, &self.epoch, &self.cname, false, &mut self.outbox);
+                stream.send_report(now, &self.epoch, &self.cname, false, &mut self.batch);
                 let pause = self.report_pause();
                 self.reports.push(Reverse((now + pause, call)));
             }
@@ -300,7 +300,7 @@ impl Media {
                 && self.sends_reports
                 && !stream.has_said_goodbye
             {
-                stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
+                stream.send_report(now, &self.epoch, &self.cname, true, &mut self.batch);
                 stream.has_said_goodbye = true;
             }
         }
@@ -314,10 +314,10 @@ impl Media {
         tick.into_iter().chain(report).chain(goodbye).min()
     }
 
-    /// Takes the packets that are to be sent, for an empty outbox.
-    pub fn take_output(&mut self, empty: &mut Outbox) {
+    /// Takes the packets that are to be sent, for an empty batch.
+    pub fn take_output(&mut self, empty: &mut PacketBatch) {
         empty.clear();
-        std::mem::swap(&mut self.outbox, empty);
+        std::mem::swap(&mut self.batch, empty);
     }
 
     /// What is going on.

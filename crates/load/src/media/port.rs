@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use udp_net::{Piece, PlainBatch, PlainSocket};
 
 use super::{
-    CallId, Clip, Codec, Epoch, Media, MediaCounters, MediaReport, Mode, Outbox, OutgoingPacket,
-    PACKET_TIME, Remote, describe,
+    CallId, Clip, Codec, Epoch, Media, MediaCounters, MediaReport, Mode, OutgoingPacket,
+    PACKET_TIME, PacketBatch, Remote, describe,
 };
 
 /// How often a pair of ports is looked for, of which the first is even.
@@ -210,17 +210,17 @@ fn bind_pair(config: &MediaConfig) -> io::Result<(PlainSocket, PlainSocket)> {
 
 /// Reads, waits and writes until the port is dropped.
 fn carry(shared: &Shared, rtp: &PlainSocket, rtcp: &PlainSocket) {
-    let mut batch = PlainBatch::new();
-    let mut outbox = Outbox::default();
+    let mut incoming = PlainBatch::new();
+    let mut batch = PacketBatch::default();
     while !shared.is_over.load(Ordering::Relaxed) {
         let due = {
             let mut media = shared.lock();
             media.handle_timeout(Instant::now());
-            media.take_output(&mut outbox);
+            media.take_output(&mut batch);
             media.next_timeout()
         };
-        send(rtp, &outbox, outbox.media());
-        send(rtcp, &outbox, outbox.control());
+        send(rtp, &batch, batch.media());
+        send(rtcp, &batch, batch.control());
         // A call that begins meanwhile sends nothing for as long as this.
         let wait = due.map_or(PACKET_TIME, |due| {
             due.saturating_duration_since(Instant::now())
@@ -228,18 +228,18 @@ fn carry(shared: &Shared, rtp: &PlainSocket, rtcp: &PlainSocket) {
         });
         let [has_media, has_control] = readable(rtp, rtcp, wait);
         if has_media {
-            receive(shared, rtp, &mut batch);
+            receive(shared, rtp, &mut incoming);
         }
         if has_control {
-            receive(shared, rtcp, &mut batch);
+            receive(shared, rtcp, &mut incoming);
         }
     }
     let mut media = shared.lock();
     media.say_goodbyes(Instant::now());
-    media.take_output(&mut outbox);
+    media.take_output(&mut batch);
     // What was sent back counts as sent, and on one port with RTP goodbyes leave by it.
-    send(rtp, &outbox, outbox.media());
-    send(rtcp, &outbox, outbox.control());
+    send(rtp, &batch, batch.media());
+    send(rtcp, &batch, batch.control());
 }
 
 fn receive(shared: &Shared, socket: &PlainSocket, batch: &mut PlainBatch) {
@@ -262,7 +262,7 @@ fn receive(shared: &Shared, socket: &PlainSocket, batch: &mut PlainBatch) {
 }
 
 /// What the kernel does not take is lost, as on the network.
-fn send(socket: &PlainSocket, outbox: &Outbox, packets: &[OutgoingPacket]) {
+fn send(socket: &PlainSocket, batch: &PacketBatch, packets: &[OutgoingPacket]) {
     for packets in packets.chunks(udp_net::PLAIN_BATCH) {
         let pieces: Vec<Piece> = packets
             .iter()
@@ -274,7 +274,7 @@ fn send(socket: &PlainSocket, outbox: &Outbox, packets: &[OutgoingPacket]) {
             .collect();
         let mut rest = pieces.as_slice();
         while !rest.is_empty() {
-            let sent = match socket.send(outbox.octets(), rest) {
+            let sent = match socket.send(batch.octets(), rest) {
                 Ok(sent) => sent.max(1),
                 Err(error) => {
                     tracing::debug!(%error, "a media packet was not sent");

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::g711::CLOCK_RATE;
-use super::outbox::Outbox;
+use super::packet_batch::PacketBatch;
 use super::reception::{Arrival, Counts, Reception};
 use super::remote::Remote;
 use super::report::MediaReport;
@@ -150,7 +150,7 @@ impl Stream {
     }
 
     /// Sends the packet that is due.
-    pub(super) fn tick(&mut self, now: Instant, clip: &Clip, outbox: &mut Outbox) {
+    pub(super) fn tick(&mut self, now: Instant, clip: &Clip, batch: &mut PacketBatch) {
         let Some(voice) = &mut self.voice else {
             return;
         };
@@ -166,7 +166,7 @@ impl Stream {
             payload: &[],
         };
         let position = voice.position;
-        voice.position = outbox.push(self.remote.rtp, |octets| {
+        voice.position = batch.push(self.remote.rtp, |octets| {
             packet.write_header(octets);
             clip.play(self.remote.codec, position, PACKET_SAMPLES as usize, octets)
         });
@@ -183,7 +183,7 @@ impl Stream {
         epoch: &Epoch,
         packet: &RtpPacket<'_>,
         octets: &[u8],
-        outbox: &mut Outbox,
+        batch: &mut PacketBatch,
     ) -> bool {
         let Some(source) = &mut self.source else {
             return false;
@@ -194,7 +194,7 @@ impl Stream {
         // A copy is not: where the other side sends back, too, a packet would go round for ever.
         let is_echoed = self.mode == Mode::Echo && arrival != Arrival::Copy;
         if is_echoed {
-            outbox.push(self.remote.rtp, |into| into.extend_from_slice(octets));
+            batch.push(self.remote.rtp, |into| into.extend_from_slice(octets));
             self.report.echoed += 1;
         }
         if arrival != Arrival::New {
@@ -246,7 +246,7 @@ impl Stream {
         epoch: &Epoch,
         cname: &str,
         goodbye: bool,
-        outbox: &mut Outbox,
+        batch: &mut PacketBatch,
     ) {
         let [_, last] = self.sent_at_reports;
         let before = std::mem::replace(&mut self.sent_at_reports, [last, self.report.sent])[0];
@@ -272,9 +272,9 @@ impl Stream {
         let write = |octets: &mut Vec<u8>| rtcp::write(octets, &report, cname, goodbye);
         // On one port with RTP reports leave by it, too (RFC 5761 section 5.1.1).
         if self.remote.rtcp == self.remote.rtp {
-            outbox.push(self.remote.rtp, write);
+            batch.push(self.remote.rtp, write);
         } else {
-            outbox.push_control(self.remote.rtcp, write);
+            batch.push_control(self.remote.rtcp, write);
         }
     }
 

@@ -106,20 +106,20 @@ impl Network {
 
     fn transmit(&mut self) {
         for index in [0, 1] {
-            let mut outbox = Outbox::default();
-            self.hosts[index].media.take_output(&mut outbox);
-            for packet in outbox.media() {
+            let mut batch = PacketBatch::default();
+            self.hosts[index].media.take_output(&mut batch);
+            for packet in batch.media() {
                 assert_eq!(packet.destination, self.hosts[1 - index].rtp);
                 let (copies, more) = (self.fate)(index, self.sent[index]);
                 self.sent[index] += 1;
                 for _ in 0..copies {
-                    let octets = outbox.packet(packet).to_vec();
+                    let octets = batch.packet(packet).to_vec();
                     self.post(self.delay + more, index, self.hosts[index].rtp, octets);
                 }
             }
-            for packet in outbox.control() {
+            for packet in batch.control() {
                 assert_eq!(packet.destination, self.hosts[1 - index].rtcp);
-                let octets = outbox.packet(packet).to_vec();
+                let octets = batch.packet(packet).to_vec();
                 self.post(self.delay, index, self.hosts[index].rtcp, octets);
             }
         }

@@ -4,7 +4,7 @@
 use sip::Method;
 
 use super::step::{Action, Alternative, Expected, Send, Source, Step, StepNumber, Then, Within};
-use super::template::{Piece, Slot, Start};
+use super::template::{Slot, Start, TemplatePart};
 use super::value::Condition;
 use super::variable::Variable;
 use super::{First, Kind, Script};
@@ -320,9 +320,9 @@ fn uses_last(send: &Send) -> bool {
     answers_last || uses || send.actions.iter().any(action_uses_last)
 }
 
-fn text_uses_last(text: &[Piece]) -> bool {
+fn text_uses_last(text: &[TemplatePart]) -> bool {
     text.iter()
-        .any(|piece| matches!(piece, Piece::Slot(slot) if slot.uses_last()))
+        .any(|part| matches!(part, TemplatePart::Slot(slot) if slot.uses_last()))
 }
 
 fn condition_uses_last(condition: &Condition) -> bool {
@@ -356,7 +356,7 @@ impl Checker {
     fn step(&mut self, step: &Step) -> Result<(), ScriptError> {
         match step {
             Step::Send(send) => {
-                self.text(send.template.pieces())?;
+                self.text(send.template.parts())?;
                 self.actions(&send.actions)
             }
             Step::Expect(expect) => {
@@ -430,11 +430,11 @@ impl Checker {
         }
     }
 
-    fn text(&self, text: &[Piece]) -> Result<(), ScriptError> {
-        for piece in text {
-            match piece {
-                Piece::Slot(Slot::Variable(variable)) => self.variable(*variable)?,
-                Piece::Slot(Slot::Authorization(Some(login))) => {
+    fn text(&self, text: &[TemplatePart]) -> Result<(), ScriptError> {
+        for part in text {
+            match part {
+                TemplatePart::Slot(Slot::Variable(variable)) => self.variable(*variable)?,
+                TemplatePart::Slot(Slot::Authorization(Some(login))) => {
                     self.text(&login.username)?;
                     self.text(&login.password)?;
                 }

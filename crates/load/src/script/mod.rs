@@ -49,7 +49,7 @@ pub use step::{
     Within,
 };
 pub use template::{
-    EchoedField, Login, Piece, Slot, Start, Template, TemplateBuilder, TemplateError, Text,
+    EchoedField, Login, Slot, Start, Template, TemplateBuilder, TemplateError, TemplatePart, Text,
 };
 pub use value::{Arithmetic, Comparison, Condition};
 pub use variable::Variable;

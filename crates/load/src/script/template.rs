@@ -1,4 +1,4 @@
-//! Messages that are to be written: literal pieces, and slots that are filled when it is sent.
+//! Messages that are to be written: literal parts, and slots that are filled when it is sent.
 
 use sip::Method;
 
@@ -7,8 +7,8 @@ use super::variable::Variable;
 /// A message that is to be written, taken apart once: what is always the same, and slots.
 #[derive(Clone, Debug)]
 pub struct Template {
-    pieces: Vec<Piece>,
-    /// How many of the pieces are before the body, the empty line included.
+    parts: Vec<TemplatePart>,
+    /// How many of the parts are before the body, the empty line included.
     head: usize,
     start: Start,
     cseq: Option<u32>,
@@ -40,15 +40,15 @@ pub enum Start {
 
 /// A part of a message.
 #[derive(Clone, Debug)]
-pub enum Piece {
+pub enum TemplatePart {
     /// Always the same.
     Literal(Box<[u8]>),
     /// Filled when it is sent.
     Slot(Slot),
 }
 
-/// A text that a step writes: pieces as those of a template.
-pub type Text = Vec<Piece>;
+/// A text that a step writes: parts as those of a template.
+pub type Text = Vec<TemplatePart>;
 
 /// What is filled in when a message is sent. The name by which [`Template::parse`] knows it is in
 /// parentheses.
@@ -175,7 +175,7 @@ pub enum EchoedField {
     RecordRoute,
 }
 
-/// Why pieces are no template.
+/// Why parts are no template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The start line is neither `METHOD URI SIP/2.0` nor `SIP/2.0 CODE REASON`, or its method or code is
@@ -216,8 +216,8 @@ impl Template {
         text: &str,
         slot: impl FnMut(&str) -> Option<Slot>,
     ) -> Result<Template, TemplateError> {
-        let pieces = super::text::parse(text, slot)?;
-        TemplateBuilder { pieces }.build()
+        let parts = super::text::parse(text, slot)?;
+        TemplateBuilder { parts }.build()
     }
 
     /// Reads a text that is no message, as the value of a variable: white space and line ends stay as they
@@ -233,7 +233,7 @@ impl Template {
         super::text::parse_plain(text, slot)
     }
 
-    /// Begins a template that is made piece by piece, with line ends as they are given.
+    /// Begins a template that is made part by part, with line ends as they are given.
     pub fn builder() -> TemplateBuilder {
         TemplateBuilder::default()
     }
@@ -270,28 +270,28 @@ impl Template {
         let Start::Request(method) = &self.start else {
             return self.clone();
         };
-        let behind = |piece: &Piece| match piece {
-            Piece::Literal(octets) => memchr::memmem::find(octets, LINE_END).map(|end| {
+        let behind = |part: &TemplatePart| match part {
+            TemplatePart::Literal(octets) => memchr::memmem::find(octets, LINE_END).map(|end| {
                 octets
                     .get(end + LINE_END.len()..)
                     .unwrap_or_default()
                     .into()
             }),
-            Piece::Slot(_) => None,
+            TemplatePart::Slot(_) => None,
         };
         // The start line is what it ends with, and all before.
         let ends = self.head().iter().enumerate();
-        let mut ends = ends.filter_map(|(at, piece)| Some((at, behind(piece)?)));
+        let mut ends = ends.filter_map(|(at, part)| Some((at, behind(part)?)));
         let Some((at, behind)): Option<(usize, Box<[u8]>)> = ends.next() else {
             return self.clone();
         };
         let line = format!("{} {uri} SIP/2.0\r\n", method.as_str());
-        let mut pieces = vec![Piece::Literal(
+        let mut parts = vec![TemplatePart::Literal(
             [line.as_bytes(), fields, &behind].concat().into(),
         )];
-        pieces.extend(self.pieces.iter().skip(at + 1).cloned());
+        parts.extend(self.parts.iter().skip(at + 1).cloned());
         Template {
-            pieces,
+            parts,
             head: self.head - at,
             start: self.start.clone(),
             cseq: self.cseq,
@@ -300,18 +300,18 @@ impl Template {
     }
 
     /// The start line, the header section and the empty line.
-    pub(crate) fn head(&self) -> &[Piece] {
-        self.pieces.get(..self.head).unwrap_or_default()
+    pub(crate) fn head(&self) -> &[TemplatePart] {
+        self.parts.get(..self.head).unwrap_or_default()
     }
 
     /// The body.
-    pub(crate) fn body(&self) -> &[Piece] {
-        self.pieces.get(self.head..).unwrap_or_default()
+    pub(crate) fn body(&self) -> &[TemplatePart] {
+        self.parts.get(self.head..).unwrap_or_default()
     }
 
-    /// All pieces.
-    pub(crate) fn pieces(&self) -> &[Piece] {
-        &self.pieces
+    /// All parts.
+    pub(crate) fn parts(&self) -> &[TemplatePart] {
+        &self.parts
     }
 
     /// Whether its Call-ID is the engine's.
@@ -363,7 +363,7 @@ impl Template {
 /// A template in the making.
 #[derive(Clone, Debug, Default)]
 pub struct TemplateBuilder {
-    pieces: Vec<Piece>,
+    parts: Vec<TemplatePart>,
 }
 
 impl TemplateBuilder {
@@ -375,25 +375,25 @@ impl TemplateBuilder {
 
     /// Adds a slot.
     pub fn slot(mut self, slot: Slot) -> TemplateBuilder {
-        self.pieces.push(Piece::Slot(slot));
+        self.parts.push(TemplatePart::Slot(slot));
         self
     }
 
     /// Adds octets that are always the same.
     pub fn push_literal(&mut self, octets: &[u8]) {
         if !octets.is_empty() {
-            self.pieces.push(Piece::Literal(octets.into()));
+            self.parts.push(TemplatePart::Literal(octets.into()));
         }
     }
 
     /// Adds a slot.
     pub fn push_slot(&mut self, slot: Slot) {
-        self.pieces.push(Piece::Slot(slot));
+        self.parts.push(TemplatePart::Slot(slot));
     }
 
-    /// The pieces alone, for a text that is no message.
+    /// The parts alone, for a text that is no message.
     pub fn into_text(self) -> Text {
-        self.pieces
+        self.parts
     }
 
     /// The template. Where the empty line is missing that ends the header section, it is added.
@@ -402,21 +402,21 @@ impl TemplateBuilder {
     ///
     /// When the start line is not that of a message, or there are two lengths.
     pub fn build(self) -> Result<Template, TemplateError> {
-        let mut pieces = joined(self.pieces);
-        let start = start(&pieces)?;
-        let head = split_head(&mut pieces);
-        let in_head = pieces.get(..head).unwrap_or_default();
+        let mut parts = joined(self.parts);
+        let start = start(&parts)?;
+        let head = split_head(&mut parts);
+        let in_head = parts.get(..head).unwrap_or_default();
         let lengths = in_head
             .iter()
-            .filter(|piece| matches!(piece, Piece::Slot(Slot::ContentLength)))
+            .filter(|part| matches!(part, TemplatePart::Slot(Slot::ContentLength)))
             .count();
         if lengths > 1 {
             return Err(TemplateError::TwoLengths);
         }
         let cseq = written_cseq(in_head);
-        let flags = flags(&pieces);
+        let flags = flags(&parts);
         Ok(Template {
-            pieces,
+            parts,
             head,
             start,
             cseq,
@@ -426,22 +426,22 @@ impl TemplateBuilder {
 }
 
 /// Neighbouring literals made one.
-fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
-    let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        match (joined.last_mut(), piece) {
-            (Some(Piece::Literal(before)), Piece::Literal(octets)) => {
+fn joined(parts: Vec<TemplatePart>) -> Vec<TemplatePart> {
+    let mut joined: Vec<TemplatePart> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (Some(TemplatePart::Literal(before)), TemplatePart::Literal(octets)) => {
                 *before = [&before[..], &octets[..]].concat().into();
             }
-            (_, piece) => joined.push(piece),
+            (_, part) => joined.push(part),
         }
     }
     joined
 }
 
-/// What the start line says. Its method or its code is in the first piece, with the space behind it.
-fn start(pieces: &[Piece]) -> Result<Start, TemplateError> {
-    let Some(Piece::Literal(first)) = pieces.first() else {
+/// What the start line says. Its method or its code is in the first part, with the space behind it.
+fn start(parts: &[TemplatePart]) -> Result<Start, TemplateError> {
+    let Some(TemplatePart::Literal(first)) = parts.first() else {
         return Err(TemplateError::Start(String::new()));
     };
     let text = String::from_utf8_lossy(first);
@@ -463,16 +463,16 @@ fn start(pieces: &[Piece]) -> Result<Start, TemplateError> {
     Ok(Start::Request(Method::from_name(word)))
 }
 
-/// Cuts the pieces behind the empty line, which is added where there is none. Returns how many are before
+/// Cuts the parts behind the empty line, which is added where there is none. Returns how many are before
 /// the body.
-fn split_head(pieces: &mut Vec<Piece>) -> usize {
+fn split_head(parts: &mut Vec<TemplatePart>) -> usize {
     const END: &[u8] = b"\r\n\r\n";
-    // An empty line that a slot of whole lines stands before begins its piece.
+    // An empty line that a slot of whole lines stands before begins its part.
     let mut is_behind_lines = false;
-    for at in 0..pieces.len() {
-        match &pieces[at] {
-            Piece::Slot(slot) => is_behind_lines = slot.is_lines(),
-            Piece::Literal(octets) => {
+    for at in 0..parts.len() {
+        match &parts[at] {
+            TemplatePart::Slot(slot) => is_behind_lines = slot.is_lines(),
+            TemplatePart::Literal(octets) => {
                 let end = if is_behind_lines && octets.starts_with(b"\r\n") {
                     Some(2)
                 } else {
@@ -485,29 +485,29 @@ fn split_head(pieces: &mut Vec<Piece>) -> usize {
                 if let Some(end) = end {
                     let (head, body) = octets.split_at(end);
                     let (head, body) = (Box::from(head), Box::<[u8]>::from(body));
-                    pieces[at] = Piece::Literal(head);
+                    parts[at] = TemplatePart::Literal(head);
                     if !body.is_empty() {
-                        pieces.insert(at + 1, Piece::Literal(body));
+                        parts.insert(at + 1, TemplatePart::Literal(body));
                     }
                     return at + 1;
                 }
             }
         }
     }
-    let missing: &[u8] = match pieces.last() {
-        Some(Piece::Literal(octets)) if octets.ends_with(b"\r\n") => b"\r\n",
-        Some(Piece::Slot(slot)) if slot.is_lines() => b"\r\n",
+    let missing: &[u8] = match parts.last() {
+        Some(TemplatePart::Literal(octets)) if octets.ends_with(b"\r\n") => b"\r\n",
+        Some(TemplatePart::Slot(slot)) if slot.is_lines() => b"\r\n",
         _ => END,
     };
-    pieces.push(Piece::Literal(missing.into()));
-    *pieces = joined(std::mem::take(pieces));
-    pieces.len()
+    parts.push(TemplatePart::Literal(missing.into()));
+    *parts = joined(std::mem::take(parts));
+    parts.len()
 }
 
 /// The number of a CSeq line that is written out.
-fn written_cseq(pieces: &[Piece]) -> Option<u32> {
-    pieces.iter().find_map(|piece| {
-        let Piece::Literal(octets) = piece else {
+fn written_cseq(parts: &[TemplatePart]) -> Option<u32> {
+    parts.iter().find_map(|part| {
+        let TemplatePart::Literal(octets) = part else {
             return None;
         };
         let text = std::str::from_utf8(octets).ok()?;
@@ -521,11 +521,11 @@ fn written_cseq(pieces: &[Piece]) -> Option<u32> {
     })
 }
 
-fn flags(pieces: &[Piece]) -> Flags {
+fn flags(parts: &[TemplatePart]) -> Flags {
     let slots = || {
-        pieces.iter().filter_map(|piece| match piece {
-            Piece::Slot(slot) => Some(slot),
-            Piece::Literal(_) => None,
+        parts.iter().filter_map(|part| match part {
+            TemplatePart::Slot(slot) => Some(slot),
+            TemplatePart::Literal(_) => None,
         })
     };
     Flags {
@@ -537,24 +537,24 @@ fn flags(pieces: &[Piece]) -> Flags {
         names_remote_tag: slots().any(|slot| matches!(slot, Slot::RemoteTag | Slot::RemoteParty)),
         uses_last: slots().any(Slot::uses_last),
         is_stable: slots().all(Slot::is_stable),
-        is_bare: is_bare(pieces),
+        is_bare: is_bare(parts),
     }
 }
 
-fn is_bare(pieces: &[Piece]) -> bool {
+fn is_bare(parts: &[TemplatePart]) -> bool {
     let mut outline = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Literal(octets) => {
+    for part in parts {
+        match part {
+            TemplatePart::Literal(octets) => {
                 let line_ends = |octet: &&u8| matches!(octet, b'\r' | b'\n');
                 outline.extend(octets.iter().filter(|octet| !line_ends(octet)));
             }
-            Piece::Slot(Slot::Echo(EchoedField::Via)) => outline.push(b'V'),
-            Piece::Slot(Slot::Echo(EchoedField::From)) => outline.push(b'F'),
-            Piece::Slot(Slot::Echo(EchoedField::To)) => outline.push(b'T'),
-            Piece::Slot(Slot::Echo(EchoedField::CallId)) => outline.push(b'I'),
-            Piece::Slot(Slot::Echo(EchoedField::CSeq)) => outline.push(b'S'),
-            Piece::Slot(_) => return false,
+            TemplatePart::Slot(Slot::Echo(EchoedField::Via)) => outline.push(b'V'),
+            TemplatePart::Slot(Slot::Echo(EchoedField::From)) => outline.push(b'F'),
+            TemplatePart::Slot(Slot::Echo(EchoedField::To)) => outline.push(b'T'),
+            TemplatePart::Slot(Slot::Echo(EchoedField::CallId)) => outline.push(b'I'),
+            TemplatePart::Slot(Slot::Echo(EchoedField::CSeq)) => outline.push(b'S'),
+            TemplatePart::Slot(_) => return false,
         }
     }
     outline == b"SIP/2.0 200 OKVFTISContent-Length: 0"

@@ -1,12 +1,12 @@
 //! Templates as text: names of slots in braces.
 
-use super::template::{EchoedField, Piece, Slot, TemplateBuilder, TemplateError};
+use super::template::{EchoedField, Slot, TemplateBuilder, TemplateError, TemplatePart};
 
-/// Reads the pieces of a text.
+/// Reads the parts of a text.
 pub(super) fn parse(
     text: &str,
     mut slot: impl FnMut(&str) -> Option<Slot>,
-) -> Result<Vec<Piece>, TemplateError> {
+) -> Result<Vec<TemplatePart>, TemplateError> {
     let mut builder = TemplateBuilder::default();
     let text = text.trim_start();
     for line in text.split_inclusive('\n') {
@@ -22,11 +22,11 @@ pub(super) fn parse(
     Ok(builder.into_text())
 }
 
-/// Reads the pieces of a text that is no message: white space and line ends stay as they are.
+/// Reads the parts of a text that is no message: white space and line ends stay as they are.
 pub(super) fn parse_plain(
     text: &str,
     mut slot: impl FnMut(&str) -> Option<Slot>,
-) -> Result<Vec<Piece>, TemplateError> {
+) -> Result<Vec<TemplatePart>, TemplateError> {
     let mut builder = TemplateBuilder::default();
     read_line(&mut builder, text, &mut slot)?;
     Ok(builder.into_text())
@@ -123,20 +123,20 @@ mod tests {
     use super::*;
     use crate::script::{Start, Template};
 
-    fn shown(pieces: &[Piece]) -> String {
-        pieces
+    fn shown(parts: &[TemplatePart]) -> String {
+        parts
             .iter()
-            .map(|piece| match piece {
-                Piece::Literal(octets) => String::from_utf8_lossy(octets).into_owned(),
-                Piece::Slot(slot) => format!("<{slot:?}>"),
+            .map(|part| match part {
+                TemplatePart::Literal(octets) => String::from_utf8_lossy(octets).into_owned(),
+                TemplatePart::Slot(slot) => format!("<{slot:?}>"),
             })
             .collect()
     }
 
     #[test]
     fn lines_end_with_crlf_and_slots_of_lines_take_theirs() {
-        let pieces = parse("A {{b}} {user}\n{routes}\nC: {cseq}\r\n", |_| None).unwrap();
-        assert_eq!(shown(&pieces), "A {b} <User>\r\n<Routes>C: <CSeq>\r\n");
+        let parts = parse("A {{b}} {user}\n{routes}\nC: {cseq}\r\n", |_| None).unwrap();
+        assert_eq!(shown(&parts), "A {b} <User>\r\n<Routes>C: <CSeq>\r\n");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::metrics;
 use super::published::Published;
 use super::series::Series;
 use crate::record::{
-    Attempt, CallRecord, Outcome, Record, RegistrationRecord, RequestRecord, Side,
+    Attempt, CallRecord, Outcome, Party, Record, RegistrationRecord, RequestRecord,
 };
 
 /// Everything that was measured in a run, by one worker or, merged, by all.
@@ -188,7 +188,7 @@ impl Statistics {
         if is_over {
             self.record_attempt(attempt);
         }
-        if attempt.side == Side::Callee {
+        if attempt.party == Party::Callee {
             // RFC 6076 has sessions measured where they originate.
             if is_over {
                 self.served.count(attempt.outcome);
@@ -283,7 +283,7 @@ impl Statistics {
         self.authentications += u64::from(attempt.authentications);
         let interval = self.series.at(attempt.begun + attempt.ended);
         interval.retransmissions += u64::from(attempt.retransmissions);
-        if attempt.side == Side::Caller {
+        if attempt.party == Party::Caller {
             match attempt.outcome {
                 Outcome::Completed => interval.completed += 1,
                 Outcome::Failed(failure) => {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::record::{
-    Attempt, CallId, CallRecord, Failure, Outcome, Record, RegistrationRecord, RequestRecord, Side,
+    Attempt, CallId, CallRecord, Failure, Outcome, Party, Record, RegistrationRecord, RequestRecord,
 };
 use crate::script::ScriptId;
 
@@ -19,7 +19,7 @@ const NO_RESPONSE: Outcome = Outcome::Failed(Failure::NoResponse);
 fn attempt(begun: Instant) -> Attempt {
     Attempt {
         script: ScriptId(0),
-        side: Side::Caller,
+        party: Party::Caller,
         user: 1,
         peer: 2,
         call_id: CallId::Other("example".into()),
@@ -437,7 +437,7 @@ fn a_callee_played_here_tells_when_the_invite_came() {
 fn a_call_that_was_served_is_in_no_metric() {
     let now = Instant::now();
     let mut call = ordinary_call(now);
-    call.attempt.side = Side::Callee;
+    call.attempt.party = Party::Callee;
     call.attempt.retransmissions = 3;
     let statistics = of_calls(now, [call]);
     assert_eq!(statistics.metrics, Metrics::default());
@@ -485,7 +485,7 @@ prop_compose! {
         let begun = origin + milliseconds(begun);
         let at = |number: usize| delays[number].map(milliseconds);
         let attempt = Attempt {
-            side: if flags[0] { Side::Caller } else { Side::Callee },
+            party: if flags[0] { Party::Caller } else { Party::Callee },
             ended: at(4).unwrap_or_default(),
             outcome,
             status,

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use load::record::{Attempt, CallId, Outcome, Record, Side};
+use load::record::{Attempt, CallId, Outcome, Party, Record};
 use report::{CsvRecord, Decimal};
 
 /// Bundles of records that may wait to be written. Workers wait when there are more: nothing is lost, and
@@ -92,9 +92,9 @@ fn push_line(line: &mut String, record: &Record, origin: Instant) {
             record.method.as_str()
         }
     };
-    let side = match attempt.side {
-        Side::Caller => "caller",
-        Side::Callee => "callee",
+    let side = match attempt.party {
+        Party::Caller => "caller",
+        Party::Callee => "callee",
     };
     let seconds = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
     // Writing to a string does not fail.
@@ -198,7 +198,7 @@ mod tests {
         CallRecord {
             attempt: Attempt {
                 script: ScriptId(0),
-                side: Side::Caller,
+                party: Party::Caller,
                 user: 1,
                 peer: 3,
                 call_id: CallId::Other("a,\"b".into()),

@@ -173,7 +173,7 @@ pub(super) fn clock(time: Duration) -> String {
 mod tests {
     use std::time::Instant;
 
-    use load::record::{Attempt, CallId, Outcome, Record, RequestRecord, Side};
+    use load::record::{Attempt, CallId, Outcome, Party, Record, RequestRecord};
     use load::script::ScriptId;
     use sip::Method;
 
@@ -183,7 +183,7 @@ mod tests {
         Record::Request(RequestRecord {
             attempt: Attempt {
                 script: ScriptId(0),
-                side: Side::Caller,
+                party: Party::Caller,
                 user: 1,
                 peer: 2,
                 call_id: CallId::Other("1".into()),

@@ -13,7 +13,7 @@ use std::time::Instant;
 use sip_net::WireStatistics;
 
 use super::error::ConnectError;
-use crate::engine::{Connection, ConnectionId, Outgoing};
+use crate::engine::{Connection, ConnectionId, Transmit};
 
 pub(super) use net::{NetCarrier, NetWaker};
 pub(super) use plain::PlainCarrier;
@@ -31,7 +31,7 @@ pub(super) trait Traffic {
     fn lost(&mut self, now: Instant, id: ConnectionId);
 
     /// Appends the next message that is to be sent.
-    fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Outgoing>;
+    fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Transmit>;
 }
 
 /// What a worker sends and receives by.

@@ -245,11 +245,11 @@ impl NetCarrier {
             self.buffer.clear();
             while transmits.len() < SENT_AT_ONCE {
                 let start = self.buffer.len();
-                let Some(outgoing) = traffic.poll_transmit(&mut self.buffer) else {
+                let Some(transmit) = traffic.poll_transmit(&mut self.buffer) else {
                     break;
                 };
                 let octets = &self.buffer[start..];
-                if let Some(flow) = self.ways.flow(outgoing.connection) {
+                if let Some(flow) = self.ways.flow(transmit.connection) {
                     transmits.push(Transmit {
                         target: Target::Flow(flow),
                         peer: None,

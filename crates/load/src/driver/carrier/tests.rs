@@ -9,7 +9,7 @@ use sip::Transport;
 use sip_net::{Listen, SipNetConfig};
 
 use super::{Carrier, NetCarrier, PlainCarrier, Traffic};
-use crate::engine::{Connection, ConnectionId, Outgoing};
+use crate::engine::{Connection, ConnectionId, Transmit};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,10 +58,10 @@ impl Traffic for Ends {
         self.lost.push(id);
     }
 
-    fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Transmit> {
         let (connection, octets) = self.to_send.pop_front()?;
         into.extend_from_slice(&octets);
-        Some(Outgoing {
+        Some(Transmit {
             connection,
             length: octets.len(),
         })

@@ -2,7 +2,7 @@
 
 use regex::bytes::Regex;
 
-use super::Side;
+use super::ScriptReader;
 use super::document::Element;
 use super::posix;
 use crate::scenario::expression;
@@ -32,7 +32,7 @@ const NAMES: [&str; 15] = [
 /// More regular expressions than any scenario has.
 const MOST_EXPRESSIONS: usize = 200;
 
-impl Side {
+impl ScriptReader {
     /// The actions within a command.
     pub(super) fn actions(&mut self, command: &Element<'_, '_, '_>) -> Vec<Action> {
         let mut actions = Vec::new();

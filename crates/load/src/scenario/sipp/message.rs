@@ -1,11 +1,11 @@
 //! SIPp's messages as templates: what each keyword stands for.
 
-use super::Side;
+use super::ScriptReader;
 use super::document::Element;
 use super::keyword::{self, Keyword, Part};
 use crate::scenario::problem::{Problems, hint};
 use crate::script::{
-    Action, Arithmetic, Login, Piece, Slot, Template, TemplateBuilder, Text, Within,
+    Action, Arithmetic, Login, Slot, Template, TemplateBuilder, TemplatePart, Text, Within,
 };
 
 /// Keywords whose name says all, for people.
@@ -43,7 +43,7 @@ const NAMES: [&str; 31] = [
     "field0",
 ];
 
-impl Side {
+impl ScriptReader {
     /// The message of a `<send>`, and what has to be done before it can be written.
     pub(super) fn template(
         &mut self,
@@ -58,7 +58,7 @@ impl Side {
         }
         let parts = keyword::parts(&text, line, problems);
         let mut before = Vec::new();
-        let pieces = self.pieces(&parts, &mut before, problems);
+        let pieces = self.template_parts(&parts, &mut before, problems);
         let template = builder(pieces).build();
         match template {
             Ok(template) => Some((template, before)),
@@ -78,38 +78,42 @@ impl Side {
     ) -> (Text, Vec<Action>) {
         let parts = keyword::parts(text, line, problems);
         let mut before = Vec::new();
-        let pieces = self.pieces(&parts, &mut before, problems);
+        let pieces = self.template_parts(&parts, &mut before, problems);
         (builder(pieces).into_text(), before)
     }
 
-    fn pieces(
+    fn template_parts(
         &mut self,
         parts: &[Part],
         before: &mut Vec<Action>,
         problems: &mut Problems,
-    ) -> Vec<Piece> {
+    ) -> Vec<TemplatePart> {
         let mut pieces = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
-                Part::Literal(octets) => pieces.push(Piece::Literal(octets.as_slice().into())),
-                Part::Keyword(keyword) => pieces.extend(self.piece(keyword, before, problems)),
+                Part::Literal(octets) => {
+                    pieces.push(TemplatePart::Literal(octets.as_slice().into()))
+                }
+                Part::Keyword(keyword) => {
+                    pieces.extend(self.template_part(keyword, before, problems))
+                }
             }
         }
         pieces
     }
 
-    fn piece(
+    fn template_part(
         &mut self,
         keyword: &Keyword,
         before: &mut Vec<Action>,
         problems: &mut Problems,
-    ) -> Option<Piece> {
+    ) -> Option<TemplatePart> {
         if keyword.name == "sipp_version" {
             let version = concat!("tandem ", env!("CARGO_PKG_VERSION"));
-            return Some(Piece::Literal(version.as_bytes().into()));
+            return Some(TemplatePart::Literal(version.as_bytes().into()));
         }
         match self.slot(keyword, before, problems) {
-            Ok(slot) => Some(Piece::Slot(slot)),
+            Ok(slot) => Some(TemplatePart::Slot(slot)),
             Err(message) => {
                 problems.add(keyword.line, message);
                 None
@@ -201,7 +205,7 @@ impl Side {
         }
         let mut part = |name| {
             let parts = keyword.parameter(name).unwrap_or_default();
-            builder(self.pieces(parts, before, problems)).into_text()
+            builder(self.template_parts(parts, before, problems)).into_text()
         };
         Some(Box::new(Login {
             username: part("username"),
@@ -315,12 +319,12 @@ fn unindented(text: &str, line: usize) -> (String, usize) {
 }
 
 /// Pieces in order. A slot of whole lines has their ends, so the one behind it goes.
-fn builder(pieces: Vec<Piece>) -> TemplateBuilder {
+fn builder(pieces: Vec<TemplatePart>) -> TemplateBuilder {
     let mut builder = Template::builder();
     let mut is_behind_lines = false;
     for piece in pieces {
         match piece {
-            Piece::Literal(octets) => {
+            TemplatePart::Literal(octets) => {
                 let octets = match octets.strip_prefix(b"\r\n") {
                     Some(rest) if is_behind_lines => rest,
                     _ => &octets,
@@ -328,7 +332,7 @@ fn builder(pieces: Vec<Piece>) -> TemplateBuilder {
                 builder.push_literal(octets);
                 is_behind_lines = false;
             }
-            Piece::Slot(slot) => {
+            TemplatePart::Slot(slot) => {
                 is_behind_lines = slot.is_lines();
                 builder.push_slot(slot);
             }

@@ -1,4 +1,4 @@
-//! SIPp's scenarios: XML, one side a file, every message written out.
+//! SIPp's scenarios: XML, one reader a file, every message written out.
 //!
 //! SIPp sends what is written and matches what comes message by message; it has no transactions. So its
 //! scenarios send the ACK to every final response themselves, and a request that they do not expect ends
@@ -35,7 +35,7 @@ const COMMANDS: [&str; 6] = ["send", "recv", "pause", "nop", "label", "timewait"
 const SHOWN: [&str; 6] = ["crlf", "hide", "display", "counter", "repeat_rtd", "index"];
 
 /// A scenario while it is read.
-struct Side {
+struct ScriptReader {
     assembly: Assembly,
     hold: Pause,
     /// Names of timers by their numbers, and whether something starts them.
@@ -55,7 +55,7 @@ pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
     };
     let file = File::new(&text, problems);
     let root = Element::new(&file, document.root_element());
-    let mut side = Side {
+    let mut reader = ScriptReader {
         assembly: Assembly::default(),
         hold: options.hold.clone(),
         timers: Vec::new(),
@@ -65,23 +65,23 @@ pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
     };
     let name = root.attribute("name").map(str::to_owned);
     if root.name() == "scenario" {
-        side.scenario(&root);
+        reader.scenario(&root);
     } else {
         root.problem(format_args!(
             "the outermost element is <{}>: <scenario> is expected",
             root.name()
         ));
     }
-    let script = side.finish(name.as_deref().unwrap_or("scenario"), &file);
+    let script = reader.finish(name.as_deref().unwrap_or("scenario"), &file);
     let read = Read {
         name,
         script,
-        remarks: side.remarks.into_found(),
+        remarks: reader.remarks.into_found(),
     };
     (read, file.problems.into_inner())
 }
 
-impl Side {
+impl ScriptReader {
     fn scenario(&mut self, root: &Element<'_, '_, '_>) {
         self.start_timers(root);
         for element in root.children() {

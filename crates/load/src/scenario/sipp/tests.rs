@@ -6,8 +6,8 @@ use test_support::require_command;
 
 use crate::scenario::{Options, Scenario};
 use crate::script::{
-    Action, Condition, Expected, First, Kind, Pause, Piece, Script, Slot, Start, Step, StepNumber,
-    Then,
+    Action, Condition, Expected, First, Kind, Pause, Script, Slot, Start, Step, StepNumber,
+    TemplatePart, Then,
 };
 
 fn read(xml: &str) -> Scenario {
@@ -69,11 +69,11 @@ fn slots(script: &Script, step: usize) -> Vec<&Slot> {
     };
     let slots = send
         .template
-        .pieces()
+        .parts()
         .iter()
         .filter_map(|piece| match piece {
-            Piece::Slot(slot) => Some(slot),
-            Piece::Literal(_) => None,
+            TemplatePart::Slot(slot) => Some(slot),
+            TemplatePart::Literal(_) => None,
         });
     slots.collect()
 }
@@ -286,7 +286,7 @@ fn sums_and_parts_of_the_last_message_are_made_before_sending() {
     assert_eq!(actions.len(), 6);
     let slots = slots(&script, 3);
     assert!(matches!(slots[3], Slot::Authorization(Some(login))
-        if matches!(login.username.as_slice(), [Piece::Slot(Slot::Field(0))])));
+        if matches!(login.username.as_slice(), [TemplatePart::Slot(Slot::Field(0))])));
 }
 
 /// SIPp's first timer has no other name than its number.

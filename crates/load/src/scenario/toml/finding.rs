@@ -3,7 +3,7 @@
 use ::toml::de::DeValue;
 use regex::bytes::Regex;
 
-use super::step::{Side, probability};
+use super::step::{ScriptReader, probability};
 use super::table::{Table, Value};
 use crate::scenario::expression;
 use crate::script::{Action, Check, Comparison, Condition, Slot, Text, Variable, Within};
@@ -26,7 +26,7 @@ enum Subject {
     Text(Text),
 }
 
-impl Side {
+impl ScriptReader {
     /// `name = { header = "Contact", matches = "<(.*)>" }` of `save`.
     pub(super) fn save(&mut self, entry: &Value<'_, '_>) -> Option<Action> {
         let table = entry.table("what is saved")?;

@@ -2,7 +2,7 @@
 
 use sip::Method;
 
-use super::step::Side;
+use super::step::ScriptReader;
 use super::table::{Table, Value};
 use crate::scenario::reason::reason;
 use crate::script::{Login, Slot, Template, TemplateError, Text};
@@ -53,7 +53,7 @@ struct Fields {
     without: Vec<String>,
 }
 
-impl Side {
+impl ScriptReader {
     /// A request by its method.
     pub(super) fn request(&mut self, table: &Table<'_, '_>, method: &Method) -> Option<Template> {
         let is_registration = *method == Method::Register;

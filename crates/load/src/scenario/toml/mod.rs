@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use ::toml::de::DeTable;
 
-use self::step::Side;
+use self::step::ScriptReader;
 use self::table::{File, Table};
 use super::Options;
 use super::assembly::Assembly;
@@ -58,7 +58,7 @@ fn whole(table: &Table<'_, '_>, options: &Options) -> Read {
         }
         let mut names: BTreeMap<String, usize> = step::assigned(&steps);
         names.extend(initial.iter().map(step::name));
-        let mut side = Side {
+        let mut side = ScriptReader {
             assembly: Assembly::default(),
             names,
             within,

@@ -25,7 +25,7 @@ const OF_VARIABLES: [&str; 3] = ["set", "add", "check"];
 const MOST_EXPRESSIONS: usize = 200;
 
 /// One side of a scenario while it is read.
-pub(super) struct Side {
+pub(super) struct ScriptReader {
     pub(super) assembly: Assembly,
     /// Names of all variables of this side, with a line on which each is assigned.
     pub(super) names: BTreeMap<String, usize>,
@@ -63,7 +63,7 @@ pub(super) fn name(entry: &Value<'_, '_>) -> (String, usize) {
     (entry.key().to_owned(), entry.line())
 }
 
-impl Side {
+impl ScriptReader {
     /// Whether names of variables can be told from those that there are anyway.
     pub(super) fn check_names(&self, file: &File<'_>) {
         for (name, line) in &self.names {
@@ -156,7 +156,7 @@ impl Side {
 
     /// The script.
     pub(super) fn finish(self, name: &str, table: &Table<'_, '_>) -> Option<Script> {
-        let Side {
+        let ScriptReader {
             assembly, timers, ..
         } = self;
         let script = table

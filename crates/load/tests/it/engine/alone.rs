@@ -41,7 +41,7 @@ impl Alone {
                 password: Some("secret".to_owned()),
                 ..Directory::default()
             }),
-            maximum_runs: 100,
+            maximum_sessions: 100,
             ..EngineConfig::default()
         };
         let mut engine = Engine::new(config, ChaCha12Rng::seed_from_u64(1), now);
@@ -98,10 +98,10 @@ impl Alone {
         let mut messages = Vec::new();
         loop {
             let mut octets = Vec::new();
-            let Some(outgoing) = self.engine.poll_transmit(&mut octets) else {
+            let Some(transmit) = self.engine.poll_transmit(&mut octets) else {
                 return messages;
             };
-            assert_eq!(outgoing.connection, self.line);
+            assert_eq!(transmit.connection, self.line);
             let message = Message::read(octets.into()).unwrap();
             if self.is_validating {
                 assert_eq!(message.validate(), Ok(()), "{message}");

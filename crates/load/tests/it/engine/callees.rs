@@ -22,7 +22,7 @@ fn a_callee_answers_strangers_as_it_should() {
     let again = alone.receive(&invite("1"));
     assert_eq!(again[0].to_bytes(), ringing.to_bytes());
     assert_eq!(alone.receive(&invite("2"))[0].status(), Some(482));
-    assert_eq!(alone.engine.runs(), 1);
+    assert_eq!(alone.engine.sessions(), 1);
     let answer = alone.pass(SECOND)[0].clone();
     assert_eq!(answer.status(), Some(200));
     assert_eq!(answer.header(Name::To), ringing.header(Name::To));
@@ -43,7 +43,7 @@ fn a_callee_answers_strangers_as_it_should() {
     let bye = within(ringing, Method::Bye, 10);
     let farewell = alone.receive(&bye);
     assert_eq!(farewell[0].status(), Some(200));
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
     // The run is gone, but what it has answered is known (Timer J).
     assert_eq!(alone.receive(&bye)[0].to_bytes(), farewell[0].to_bytes());
     assert!(alone.receive(&invite("1")).is_empty());
@@ -51,7 +51,7 @@ fn a_callee_answers_strangers_as_it_should() {
         alone.receive(&within(ringing, Method::Bye, 11))[0].status(),
         Some(481)
     );
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
     let record = &alone.call_records()[0];
     assert!(record.attempt.is_completed());
     assert_eq!((record.attempt.user, record.attempt.peer), (3, 0));
@@ -116,14 +116,14 @@ fn no_more_calls_than_are_allowed() {
         let stranger = stranger.replace("call-of-alice", &format!("call-{number}"));
         alone.receive(&Message::read(stranger.into_bytes().into()).unwrap());
     }
-    assert_eq!(alone.engine.runs(), 100);
+    assert_eq!(alone.engine.sessions(), 100);
     assert_eq!(alone.engine.counters().refused_by_limit, 100);
     alone.engine.end_all(alone.now);
     // Nobody acknowledges that they are refused.
-    assert_eq!(alone.engine.runs(), 100);
+    assert_eq!(alone.engine.sessions(), 100);
     assert_eq!(alone.pass(Duration::ZERO).len(), 100);
     alone.pass(32 * SECOND);
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
     let records = alone.call_records();
     assert_eq!(records.len(), 100);
     assert!(
@@ -216,7 +216,7 @@ fn what_a_script_has_answered_is_repeated_as_it_was() {
         let message = Message::read(message.into_bytes().into()).unwrap();
         let answer = alone.receive(&message)[0].clone();
         assert!(answer.header(Name::Contact).is_some());
-        assert_eq!(alone.engine.runs(), 0);
+        assert_eq!(alone.engine.sessions(), 0);
         assert_eq!(alone.receive(&message)[0].to_bytes(), answer.to_bytes());
     }
 }
@@ -275,7 +275,7 @@ fn a_call_id_alone_makes_no_call() {
     let second = alone.receive(&from_another)[0].clone();
     assert_eq!(second.status(), Some(180));
     assert_ne!(second.header(Name::To), ringing.header(Name::To));
-    assert_eq!(alone.engine.runs(), 2);
+    assert_eq!(alone.engine.sessions(), 2);
     // Each is repeated to whoever repeats its own.
     for (request, first) in [(invite("1"), &ringing), (from_another, &second)] {
         assert_eq!(alone.receive(&request)[0].to_bytes(), first.to_bytes());

@@ -52,7 +52,7 @@ fn a_refusal_is_acknowledged_as_often_as_it_comes() {
     let record = &alone.call_records()[0];
     assert_eq!(record.attempt.outcome, Outcome::Failed(Failure::Refused));
     assert_eq!(record.attempt.status, Some(486));
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
     // The run is gone, its ACK is not (Timer D).
     let again = alone.receive(&refusal);
     assert_eq!(ack[0].to_bytes(), again[0].to_bytes());
@@ -141,10 +141,10 @@ fn an_invite_that_is_never_answered_is_cancelled() {
         let failed = Outcome::Failed(Failure::NoResponse);
         assert_eq!(alone.call_records()[0].attempt.outcome, failed);
         alone.receive(&response(&cancel, 200));
-        assert_eq!(alone.engine.runs(), 1);
+        assert_eq!(alone.engine.sessions(), 1);
         let ack = alone.receive(&response(&invite, 487))[0].clone();
         assert_eq!(ack.method(), Some(&Method::Ack));
-        assert_eq!(alone.engine.runs(), 0);
+        assert_eq!(alone.engine.sessions(), 0);
     }
 }
 

@@ -58,8 +58,11 @@ fn a_call_is_set_up_held_and_ended() {
     world.run(10 * SECOND);
     // Ringing takes longer than T1, but an INVITE with a provisional response is not repeated.
     assert_eq!(world.story(), "INVITE <180> <200> ACK BYE <200/BYE>");
-    assert_eq!((world.callers.in_flight(), world.callers.runs()), (0, 0));
-    assert_eq!(world.callees.runs(), 0);
+    assert_eq!(
+        (world.callers.in_flight(), world.callers.sessions()),
+        (0, 0)
+    );
+    assert_eq!(world.callees.sessions(), 0);
     let [Record::Established(standing), Record::Call(call)] = &world.records[..] else {
         panic!("{:?}", world.records);
     };
@@ -101,7 +104,7 @@ fn a_callee_whose_caller_has_vanished_hangs_up() {
     });
     world.begin(script, 1, 2);
     world.run(3590 * SECOND);
-    assert_eq!((world.callers.runs(), world.callees.runs()), (0, 1));
+    assert_eq!((world.callers.sessions(), world.callees.sessions()), (0, 1));
     world.log.clear();
     world.run(20 * SECOND);
     // The caller has given the call up long ago.
@@ -117,7 +120,7 @@ fn a_callee_whose_caller_has_vanished_hangs_up() {
         parties[1].starts_with("<sip:user1@example.org>;tag="),
         "{parties:?}"
     );
-    assert_eq!(world.callees.runs(), 0);
+    assert_eq!(world.callees.sessions(), 0);
     let [callee] = ended(&world.callee_records)[..] else {
         panic!("{:?}", world.callee_records);
     };
@@ -208,7 +211,7 @@ fn what_is_lost_is_repeated_as_the_timers_say() {
         call.bye_answered.unwrap() - call.bye.unwrap(),
         milliseconds(3_520)
     );
-    assert_eq!((world.callers.runs(), world.callees.runs()), (0, 0));
+    assert_eq!((world.callers.sessions(), world.callees.sessions()), (0, 0));
 }
 
 #[test]
@@ -248,7 +251,7 @@ fn an_invite_that_nobody_answers_times_out() {
     assert_eq!(call.attempt.outcome, Outcome::Failed(Failure::GivenUp));
     assert_eq!(call.attempt.ended, 32 * SECOND);
     assert_eq!((call.attempt.status, call.progress), (None, None));
-    assert_eq!(world.callers.runs(), 0);
+    assert_eq!(world.callers.sessions(), 0);
 }
 
 #[test]
@@ -273,7 +276,7 @@ fn a_call_that_rings_too_long_is_cancelled() {
     assert_eq!(branch(&invite), branch(&ack));
     assert_eq!(cancel.header(Name::To), invite.header(Name::To));
     assert_eq!(ack.header(Name::To), follower(4).header(Name::To));
-    assert_eq!((world.callers.runs(), world.callees.runs()), (0, 0));
+    assert_eq!((world.callers.sessions(), world.callees.sessions()), (0, 0));
 }
 
 #[test]
@@ -290,7 +293,7 @@ fn an_answer_that_crosses_the_cancel_is_acknowledged_and_ended() {
         panic!("{:?}", world.records);
     };
     assert_eq!(call.attempt.outcome, Outcome::Failed(Failure::GivenUp));
-    assert_eq!((world.callers.runs(), world.callees.runs()), (0, 0));
+    assert_eq!((world.callers.sessions(), world.callees.sessions()), (0, 0));
 }
 
 #[test]
@@ -315,7 +318,7 @@ fn a_callee_who_never_hears_the_ack_gives_up_and_hangs_up() {
         panic!("{:?}", world.records);
     };
     assert_eq!(call.attempt.outcome, Outcome::Failed(Failure::HungUp));
-    assert_eq!((world.callers.runs(), world.callees.runs()), (0, 0));
+    assert_eq!((world.callers.sessions(), world.callees.sessions()), (0, 0));
 }
 
 #[test]
@@ -338,7 +341,7 @@ fn many_calls_through_a_bad_network_all_end() {
             .count();
         // Seven or eleven attempts of everything: hardly ever is one lost for good.
         assert!(completed >= 198, "{completed} with seed {seed}");
-        assert_eq!((world.callers.runs(), world.callees.runs()), (0, 0));
+        assert_eq!((world.callers.sessions(), world.callees.sessions()), (0, 0));
         assert_eq!(world.callers.in_flight(), 0);
         let callees = ended(&world.callee_records);
         assert_eq!(callees.len(), 200, "seed {seed}");
@@ -384,6 +387,6 @@ proptest! {
         world.begin(script, 2, 4);
         world.run(Duration::from_secs(400));
         prop_assert_eq!(ended(&world.records).len(), 2);
-        prop_assert_eq!((world.callers.runs(), world.callees.runs()), (0, 0));
+        prop_assert_eq!((world.callers.sessions(), world.callees.sessions()), (0, 0));
     }
 }

@@ -26,7 +26,7 @@ fn a_callee_who_hangs_up_ends_the_call() {
     let record = &alone.call_records()[0];
     assert_eq!(record.attempt.outcome, Outcome::Failed(Failure::HungUp));
     assert!(record.is_bye_from_peer);
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_bye_while_it_rings_terminates_the_invite() {
     assert_eq!(terminated.status(), Some(487));
     assert_eq!(terminated.cseq(), Some((7, Method::Invite)));
     alone.receive(&within(&ringing, Method::Ack, 7));
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_lost_connection_fails_what_waits_on_it() {
         records[0].attempt.outcome,
         Outcome::Failed(Failure::ConnectionLost)
     );
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn the_loss_of_a_connection_is_the_loss_of_its_own_calls() {
     let mut invites = Vec::new();
     loop {
         let mut octets = Vec::new();
-        let Some(outgoing) = alone.engine.poll_transmit(&mut octets) else {
+        let Some(transmit) = alone.engine.poll_transmit(&mut octets) else {
             break;
         };
         let message = Message::read(octets.into()).unwrap();
-        invites.push((outgoing.connection, message));
+        invites.push((transmit.connection, message));
     }
     // One is over before, in the middle of the list.
     let refused = response(&invites[3].1, 486).to_bytes();
@@ -134,7 +134,7 @@ fn the_loss_of_a_connection_is_the_loss_of_its_own_calls() {
     assert!(lost(&mut alone).is_empty());
     alone.engine.handle_connection_lost(now, LINE);
     assert_eq!(lost(&mut alone), [1, 2, 3]);
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn the_end_of_everything_is_told_to_peers() {
     alone.receive(&response(&ringing, 487));
     alone.receive(&within(&called, Method::Ack, 7));
     assert!(alone.pass(5 * SECOND).is_empty());
-    assert_eq!(alone.engine.runs(), 1);
+    assert_eq!(alone.engine.sessions(), 1);
     let ended: Vec<_> = alone
         .receive(&answer(&unanswered))
         .iter()

@@ -35,9 +35,9 @@ fn connection(transport: Transport, remote: u16) -> Connection {
 /// What is to be sent, and which way.
 fn sent(alone: &mut Alone) -> Vec<(ConnectionId, Message)> {
     let (mut sent, mut octets) = (Vec::new(), Vec::new());
-    while let Some(outgoing) = alone.engine.poll_transmit(&mut octets) {
+    while let Some(transmit) = alone.engine.poll_transmit(&mut octets) {
         let message = Message::read(std::mem::take(&mut octets).into()).unwrap();
-        sent.push((outgoing.connection, message));
+        sent.push((transmit.connection, message));
     }
     sent
 }
@@ -91,7 +91,7 @@ fn silence_of_both_next_hops_is_the_end() {
     }
     assert_ne!(last.header(Name::Via), first.header(Name::Via));
     assert_eq!(alone.engine.counters().failovers, 1);
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
 }
 
 /// Where a connection is lost, what waits for an answer on it is asked on the other one, and so is what begins before

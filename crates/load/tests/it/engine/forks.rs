@@ -36,9 +36,9 @@ fn a_second_callee_is_acknowledged_and_hung_up() {
     let again = alone.pass(SECOND / 2);
     assert_eq!(again[0].to_bytes(), bye.to_bytes());
     assert_eq!(again.len(), 1);
-    assert_eq!(alone.engine.runs(), 2);
+    assert_eq!(alone.engine.sessions(), 2);
     alone.receive(&response(bye, 200));
-    assert_eq!(alone.engine.runs(), 1);
+    assert_eq!(alone.engine.sessions(), 1);
     assert_eq!(alone.engine.counters().stray_responses, 0);
     // The first dialog goes on.
     assert_eq!(
@@ -49,7 +49,7 @@ fn a_second_callee_is_acknowledged_and_hung_up() {
     assert_eq!(bye.header(Name::To), first.header(Name::To));
     alone.receive(&response(&bye, 200));
     assert!(alone.call_records()[0].attempt.is_completed());
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
 }
 
 #[test]
@@ -64,6 +64,6 @@ fn a_bye_that_a_second_callee_never_answers_ends_with_timer_f() {
     let repeated: usize = (0..64).map(|_| alone.pass(SECOND / 2).len()).sum();
     // At 0.5, 1.5, 3.5 and then each 4 s until 31.5 s (RFC 3261 section 17.1.2.2).
     assert_eq!(repeated, 10);
-    assert_eq!(alone.engine.runs(), 1);
+    assert_eq!(alone.engine.sessions(), 1);
     assert!(alone.call_records().iter().all(|call| call.bye.is_none()));
 }

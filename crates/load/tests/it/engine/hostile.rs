@@ -50,7 +50,7 @@ proptest! {
             alone.engine.handle_message(alone.now, alone.now, LINE, &octets);
             seen.extend(alone.all());
             seen.extend(alone.pass(Duration::from_millis(passes)));
-            prop_assert!(alone.engine.runs() <= 100);
+            prop_assert!(alone.engine.sessions() <= 100);
         }
         alone.call_records();
     }

@@ -149,7 +149,7 @@ fn a_place_that_does_not_answer_is_followed_by_the_next() {
     alone.receive(&response(&second, 200));
     let records: Vec<_> = std::iter::from_fn(|| alone.engine.poll_record()).collect();
     assert_eq!(records.len(), 1);
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
 }
 
 #[test]

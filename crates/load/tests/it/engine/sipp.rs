@@ -92,7 +92,7 @@ fn a_refusal_that_a_step_acknowledges_has_that_ack_alone() {
     assert_eq!(ack.header(Name::Other("Subject")), Some("by the script"));
     assert_eq!(outcome(&mut alone), Outcome::Completed);
     // The run is over, and the refusal still has its ACK.
-    assert_eq!(alone.engine.runs(), 0);
+    assert_eq!(alone.engine.sessions(), 0);
     assert_eq!(alone.receive(&refusal)[0].to_bytes(), ack.to_bytes());
 }
 

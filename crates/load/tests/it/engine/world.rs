@@ -170,10 +170,10 @@ impl World {
                     From::Callers => &mut self.callers,
                     From::Callees => &mut self.callees,
                 };
-                let Some(outgoing) = engine.poll_transmit(&mut octets) else {
+                let Some(transmit) = engine.poll_transmit(&mut octets) else {
                     break;
                 };
-                assert_eq!((outgoing.connection, outgoing.length), (LINE, octets.len()));
+                assert_eq!((transmit.connection, transmit.length), (LINE, octets.len()));
                 self.send(from, octets);
             }
         }

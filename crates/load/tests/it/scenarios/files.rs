@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use load::driver::RunConfig;
-use load::record::Side;
+use load::record::Party;
 use load::scenario::Scenario;
 
 use crate::scenarios::{attempts, config, options};
@@ -74,8 +74,8 @@ async fn carried_out(file: &str, count: u64) -> (usize, usize) {
     let of = |side| {
         attempts
             .iter()
-            .filter(|attempt| attempt.side == side)
+            .filter(|attempt| attempt.party == side)
             .count()
     };
-    (of(Side::Caller), of(Side::Callee))
+    (of(Party::Caller), of(Party::Callee))
 }

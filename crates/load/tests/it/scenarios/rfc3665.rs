@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use load::driver::RunConfig;
 use load::engine::Directory;
-use load::record::Side;
+use load::record::Party;
 use load::scenario::Scenario;
 use proxy::core::{
     AuthenticationPolicy, ForwardingPolicy, Mode, Policy, Route, RouteTarget, Routing,
@@ -37,8 +37,8 @@ async fn caller_and_callee_carry_out_a_flow_directly() {
                 ..config(&scenario)
             };
             let attempts = attempts(config, 12).await;
-            assert_completed(&attempts, Side::Caller, 12, section);
-            assert_completed(&attempts, Side::Callee, 12, section);
+            assert_completed(&attempts, Party::Caller, 12, section);
+            assert_completed(&attempts, Party::Callee, 12, section);
         }
     }
 }
@@ -110,7 +110,7 @@ async fn users_register_as_in_the_flows() {
             ..at(&server, &scenario)
         };
         let attempts = attempts(config, 8).await;
-        assert_completed(&attempts, Side::Caller, 8, section);
+        assert_completed(&attempts, Party::Caller, 8, section);
     }
     server.shutdown().await;
 }
@@ -133,8 +133,8 @@ async fn a_flow_is_carried_out_through_the_proxy() {
         let register = load::script::builtin::register().expect("a script");
         config.scripts.push(Arc::new(register));
         let attempts = registered_attempts(config, 12).await;
-        assert_completed(&attempts, Side::Caller, 12, section);
-        assert_completed(&attempts, Side::Callee, 12, section);
+        assert_completed(&attempts, Party::Caller, 12, section);
+        assert_completed(&attempts, Party::Callee, 12, section);
         server.shutdown().await;
     }
 }
@@ -145,8 +145,8 @@ async fn carry_out(config: RunConfig, count: u64, section: &str) {
     let register = load::script::builtin::register().expect("a script");
     config.scripts.push(Arc::new(register));
     let attempts = registered_attempts(config, count).await;
-    assert_completed(&attempts, Side::Caller, count as usize, section);
-    assert_completed(&attempts, Side::Callee, count as usize, section);
+    assert_completed(&attempts, Party::Caller, count as usize, section);
+    assert_completed(&attempts, Party::Callee, count as usize, section);
 }
 
 /// A route to a server on this host.
@@ -216,7 +216,7 @@ async fn the_second_proxy_is_asked_where_the_first_does_not_answer() {
     config.engine.timers.give_up = 64 * config.engine.timers.t1;
     // Who has been challenged once knows what to say the next time: each user calls once.
     let attempts = attempts(config, 4).await;
-    assert_completed(&attempts, Side::Caller, 4, "3.4");
+    assert_completed(&attempts, Party::Caller, 4, "3.4");
     callees.stop().await;
     // Timer A until Timer B (RFC 3261 section 17.1.1.2).
     silent.set_nonblocking(true).expect("a socket");
@@ -295,7 +295,7 @@ async fn the_proxy_says_that_nobody_answers() {
     let mut scenario = flow("rfc3665-3.10");
     scenario.callee = None;
     let attempts = attempts(at(&server, &scenario), 8).await;
-    assert_completed(&attempts, Side::Caller, 8, "3.10");
+    assert_completed(&attempts, Party::Caller, 8, "3.10");
     // Seven INVITEs each: Timer A until Timer B (RFC 3261 section 17.1.1.2).
     silent.set_nonblocking(true).expect("a socket");
     let mut invites = 0;

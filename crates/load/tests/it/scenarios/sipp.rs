@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use load::driver::RunConfig;
-use load::record::Side;
+use load::record::Party;
 use load::scenario::Scenario;
 use test_support::{Peer, free_udp_port, require_command};
 
@@ -65,7 +65,7 @@ async fn we_call(scenario: &Scenario, callee: &str, calls: u64) {
     };
     let attempts = attempts(config, calls).await;
     let name = format!("{} calls SIPp's {callee}", scenario.name);
-    assert_completed(&attempts, Side::Caller, calls as usize, &name);
+    assert_completed(&attempts, Party::Caller, calls as usize, &name);
     tokio::task::spawn_blocking(move || assert_contented(sipp, &name))
         .await
         .expect("no panic");
@@ -81,7 +81,7 @@ async fn sipp_calls(caller: &str, scenario: &Scenario, calls: u64) {
         .await
         .expect("no panic");
     let attempts = callees.stop().await;
-    assert_completed(&attempts, Side::Callee, calls as usize, &name);
+    assert_completed(&attempts, Party::Callee, calls as usize, &name);
 }
 
 /// Returns when the port is taken.
@@ -146,7 +146,7 @@ async fn scenarios_of_sipp_call_each_other() {
             ..config(&scenario)
         };
         let attempts = attempts(config, CALLS).await;
-        assert_completed(&attempts, Side::Caller, CALLS as usize, caller);
-        assert_completed(&attempts, Side::Callee, CALLS as usize, callee);
+        assert_completed(&attempts, Party::Caller, CALLS as usize, caller);
+        assert_completed(&attempts, Party::Callee, CALLS as usize, callee);
     }
 }

@@ -1,8 +1,8 @@
 //! UDP and TCP without layers between: epoll, whole batches of datagrams, all that waits for a connection
 //! in one write.
 
-mod outbox;
 mod routes;
+mod send_batch;
 mod stream;
 
 use std::collections::VecDeque;
@@ -20,8 +20,8 @@ use super::Traffic;
 use super::frames::{Frame, MAX_MESSAGE};
 use super::poller::{Poller, PollerWaker, Ready, Watch, wait_for_room};
 use crate::engine::{Connection, ConnectionId};
-use outbox::Outbox;
 use routes::{Route, Routes};
+use send_batch::SendBatch;
 use stream::{Read, Stream};
 
 /// Octets of the kernel's buffers to ask for at a UDP socket: what comes while a batch is worked on.
@@ -50,7 +50,7 @@ pub(crate) struct PlainCarrier {
     /// Tokens of connections of peers that have ended.
     free: Vec<u32>,
     routes: Routes,
-    outbox: Outbox,
+    send_batch: SendBatch,
     /// Room for datagrams.
     batch: PlainBatch,
     /// Room for what is read from a connection, behind what was left of the last read.
@@ -102,7 +102,7 @@ impl PlainCarrier {
             sockets: Vec::new(),
             free: Vec::new(),
             routes: Routes::new(hasher),
-            outbox: Outbox::new(),
+            send_batch: SendBatch::new(),
             batch: PlainBatch::new(),
             room: vec![0; MAX_MESSAGE + READ],
             opening: Opening::default(),
@@ -212,24 +212,24 @@ impl PlainCarrier {
     /// Sends what there is to send.
     pub(crate) fn flush(&mut self, traffic: &mut impl Traffic) {
         loop {
-            self.outbox.clear();
-            while !self.outbox.is_full()
-                && let Some(outgoing) = self.outbox.write(traffic)
+            self.send_batch.clear();
+            while !self.send_batch.is_full()
+                && let Some(transmit) = self.send_batch.write(traffic)
             {
-                match self.routes.get(outgoing.connection) {
+                match self.routes.get(transmit.connection) {
                     Some(Route { token, remote }) => {
-                        self.outbox.address(outgoing, token, remote);
+                        self.send_batch.address(transmit, token, remote);
                     }
                     None => {
-                        self.outbox.discard(outgoing.length);
+                        self.send_batch.discard(transmit.length);
                         self.counts.sends_failed += 1;
                     }
                 }
             }
-            if self.outbox.is_empty() {
+            if self.send_batch.is_empty() {
                 return;
             }
-            self.send_outbox();
+            self.send_written();
         }
     }
 
@@ -528,19 +528,19 @@ impl PlainCarrier {
 }
 
 impl PlainCarrier {
-    /// Sends what has been put into the outbox: datagrams of a socket in one call, octets of a connection
+    /// Sends what has been put into the batch: datagrams of a socket in one call, octets of a connection
     /// in one write.
-    fn send_outbox(&mut self) {
+    fn send_written(&mut self) {
         let mut next = 0;
-        while let Some(run) = self.outbox.run(next) {
-            next = run.end;
-            let Some(socket) = self.sockets.get_mut(run.token as usize) else {
-                self.counts.sends_failed += run.len();
+        while let Some(range) = self.send_batch.socket_range(next) {
+            next = range.end;
+            let Some(socket) = self.sockets.get_mut(range.token as usize) else {
+                self.counts.sends_failed += range.len();
                 continue;
             };
             match socket {
                 Socket::Udp { socket, .. } => {
-                    let (octets, pieces) = self.outbox.datagrams(run);
+                    let (octets, pieces) = self.send_batch.datagrams(range);
                     let mut counted = Counted::default();
                     send_datagrams(socket, octets, pieces, &mut counted);
                     self.counts.messages_sent += counted.sent;
@@ -549,13 +549,13 @@ impl PlainCarrier {
                     self.counts.sends_failed += counted.failed;
                 }
                 Socket::Stream(stream) => {
-                    let octets = self.outbox.octets(run);
-                    match stream.write(octets, &self.poller, run.token) {
-                        true => self.counts.messages_sent += run.len(),
-                        false => self.counts.sends_failed += run.len(),
+                    let octets = self.send_batch.octets(range);
+                    match stream.write(octets, &self.poller, range.token) {
+                        true => self.counts.messages_sent += range.len(),
+                        false => self.counts.sends_failed += range.len(),
                     }
                 }
-                Socket::Listener(_) | Socket::Closed => self.counts.sends_failed += run.len(),
+                Socket::Listener(_) | Socket::Closed => self.counts.sends_failed += range.len(),
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::Outgoing;
+use super::Transmit;
 use super::config::ConnectionId;
 
 /// Messages that are to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct TransmitQueue {
     octets: Vec<u8>,
     queue: Vec<Entry>,
     /// How many of the queue have been taken.
@@ -20,7 +20,7 @@ struct Entry {
     range: Range<usize>,
 }
 
-impl Outbox {
+impl TransmitQueue {
     /// Where the next message begins: whoever writes it writes from here on, and then says where it goes.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.octets
@@ -37,7 +37,7 @@ impl Outbox {
         self.octets.truncate(start);
     }
 
-    /// A message that has been written in this turn.
+    /// A message that has been written in this trigger.
     pub(super) fn written(&self, range: Range<usize>) -> &[u8] {
         self.octets.get(range).unwrap_or_default()
     }
@@ -48,7 +48,7 @@ impl Outbox {
     }
 
     /// The next message.
-    pub(super) fn poll(&mut self, into: &mut Vec<u8>) -> Option<Outgoing> {
+    pub(super) fn poll(&mut self, into: &mut Vec<u8>) -> Option<Transmit> {
         let Some(entry) = self.queue.get(self.taken) else {
             self.clear();
             return None;
@@ -56,7 +56,7 @@ impl Outbox {
         self.taken += 1;
         let octets = self.octets.get(entry.range.clone()).unwrap_or_default();
         into.extend_from_slice(octets);
-        Some(Outgoing {
+        Some(Transmit {
             connection: entry.connection,
             length: octets.len(),
         })

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use udp_net::Piece;
 
 use super::super::Traffic;
-use crate::engine::Outgoing;
+use crate::engine::Transmit;
 
 /// Octets and messages that are collected before they are sent.
 const MAX_OCTETS: usize = 128 * 1024;
@@ -13,7 +13,7 @@ const MAX_MESSAGES: usize = 256;
 
 /// Messages one behind the other in one buffer.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub(super) struct SendBatch {
     octets: Vec<u8>,
     /// The socket of each piece.
     tokens: Vec<u32>,
@@ -22,22 +22,22 @@ pub(super) struct Outbox {
 
 /// Consecutive messages that leave by one socket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct SocketRange {
     pub(super) token: u32,
     start: usize,
     pub(super) end: usize,
 }
 
-impl Run {
+impl SocketRange {
     /// How many messages these are.
     pub(super) fn len(&self) -> u64 {
         (self.end - self.start) as u64
     }
 }
 
-impl Outbox {
-    pub(super) fn new() -> Outbox {
-        Outbox {
+impl SendBatch {
+    pub(super) fn new() -> SendBatch {
+        SendBatch {
             octets: Vec::new(),
             tokens: Vec::new(),
             pieces: Vec::new(),
@@ -59,16 +59,16 @@ impl Outbox {
     }
 
     /// Lets the engine write its next message behind the others.
-    pub(super) fn write(&mut self, traffic: &mut impl Traffic) -> Option<Outgoing> {
+    pub(super) fn write(&mut self, traffic: &mut impl Traffic) -> Option<Transmit> {
         traffic.poll_transmit(&mut self.octets)
     }
 
     /// Says where the message goes that was written last.
-    pub(super) fn address(&mut self, outgoing: Outgoing, token: u32, destination: SocketAddr) {
+    pub(super) fn address(&mut self, transmit: Transmit, token: u32, destination: SocketAddr) {
         self.tokens.push(token);
         self.pieces.push(Piece {
-            start: self.octets.len() - outgoing.length,
-            length: outgoing.length,
+            start: self.octets.len() - transmit.length,
+            length: transmit.length,
             destination,
         });
     }
@@ -79,26 +79,26 @@ impl Outbox {
     }
 
     /// The messages from `next` on that leave by the same socket.
-    pub(super) fn run(&self, next: usize) -> Option<Run> {
+    pub(super) fn socket_range(&self, next: usize) -> Option<SocketRange> {
         let token = *self.tokens.get(next)?;
         let same = self.tokens[next..]
             .iter()
             .take_while(|other| **other == token);
-        Some(Run {
+        Some(SocketRange {
             token,
             start: next,
             end: next + same.count(),
         })
     }
 
-    /// A run as datagrams: pieces of a buffer.
-    pub(super) fn datagrams(&self, run: Run) -> (&[u8], &[Piece]) {
-        (&self.octets, &self.pieces[run.start..run.end])
+    /// A range as datagrams: pieces of a buffer.
+    pub(super) fn datagrams(&self, range: SocketRange) -> (&[u8], &[Piece]) {
+        (&self.octets, &self.pieces[range.start..range.end])
     }
 
-    /// A run as a stream.
-    pub(super) fn octets(&self, run: Run) -> &[u8] {
-        let pieces = &self.pieces[run.start..run.end];
+    /// A range as a stream.
+    pub(super) fn octets(&self, range: SocketRange) -> &[u8] {
+        let pieces = &self.pieces[range.start..range.end];
         match pieces {
             [first, .., last] => &self.octets[first.start..last.start + last.length],
             [alone] => &self.octets[alone.start..alone.start + alone.length],

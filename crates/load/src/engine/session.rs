@@ -1,4 +1,4 @@
-//! A run of a script: what it has done so far, its transactions, its dialog.
+//! A session of a script: what it has done so far, its transactions, its dialog.
 
 use sip::Method;
 
@@ -6,18 +6,18 @@ use super::buffers::Buffers;
 use super::config::ConnectionId;
 use super::redirection::Redirection;
 use super::time::Time;
-use crate::record::{Outcome, Side};
+use crate::record::{Outcome, Party};
 use crate::script::StepNumber;
 
-/// No user, no run.
+/// No user, no session.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// A run of a script.
+/// A session of a script.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct Session {
     pub(super) generation: u32,
     pub(super) state: State,
-    pub(super) side: Side,
+    pub(super) party: Party,
     pub(super) script: u16,
     pub(super) step: StepNumber,
     /// The place of our user among the engine's, or [`NOBODY`].
@@ -27,10 +27,10 @@ pub(super) struct Run {
     /// The number of the user at the other end; 0 where it is not known.
     pub(super) peer_number: u32,
     pub(super) connection: ConnectionId,
-    /// The runs that began before and after it on the same connection, of those that can be lost; or [`NOBODY`].
+    /// The sessions that began before and after it on the same connection, of those that can be lost; or [`NOBODY`].
     pub(super) older: u32,
     pub(super) newer: u32,
-    /// How many runs had begun when this one did, it included.
+    /// How many sessions had begun when this one did, it included.
     pub(super) number: u64,
     /// When a pause ends, or waiting for a message.
     pub(super) wait_until: Time,
@@ -46,16 +46,16 @@ pub(super) struct Run {
     pub(super) ack: Ack,
     pub(super) times: Times,
     pub(super) notes: Notes,
-    /// The hash of the Call-ID, where the run is found by it.
+    /// The hash of the Call-ID, where the session is found by it.
     pub(super) call_id_hash: u64,
-    /// The request that began the run, where it is needed later.
+    /// The request that began the session, where it is needed later.
     pub(super) initial: Vec<u8>,
     /// The last message received, where it is needed later.
     pub(super) last: Vec<u8>,
     pub(super) extra: Option<Box<Extra>>,
 }
 
-/// What a run is about.
+/// What a session is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Its place is free.
@@ -276,13 +276,13 @@ impl Span {
     }
 }
 
-/// What is known of the peer: all in one piece of memory, which the next run takes over.
+/// What is known of the peer: all in one piece of memory, which the next session takes over.
 #[derive(Debug, Default)]
 pub(super) struct Dialog {
     text: Vec<u8>,
     /// The Call-ID, where it is not ours.
     pub(super) call_id: Span,
-    /// From and To of the request that began the run, as they came.
+    /// From and To of the request that began the session, as they came.
     pub(super) from: Span,
     pub(super) to: Span,
     /// The peer's tag.
@@ -305,7 +305,7 @@ pub(super) struct Dialog {
     pub(super) is_strict: bool,
 }
 
-/// How much of a peer's text a run keeps at most.
+/// How much of a peer's text a session keeps at most.
 const MAXIMUM_TEXT: usize = 16 * 1024;
 
 impl Dialog {
@@ -415,7 +415,7 @@ impl Times {
     }
 }
 
-/// What else a record says, and what the engine remembers of a run.
+/// What else a record says, and what the engine remembers of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notes {
     pub(super) status: u16,
@@ -444,13 +444,13 @@ pub(super) struct Notes {
     pub(super) is_in_flight: bool,
     /// It is in the table of Call-IDs.
     pub(super) is_in_table: bool,
-    /// It is among the runs of its connection.
+    /// It is among the sessions of its connection.
     pub(super) is_listed: bool,
     /// The outcome, once it is known.
     pub(super) outcome: Option<Outcome>,
 }
 
-/// What few runs have.
+/// What few sessions have.
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     pub(super) variables: Vec<Option<Vec<u8>>>,
@@ -462,12 +462,12 @@ pub(super) struct Extra {
     pub(super) redirection: Option<Box<Redirection>>,
 }
 
-impl Run {
-    pub(super) fn new() -> Run {
-        Run {
+impl Session {
+    pub(super) fn new() -> Session {
+        Session {
             generation: 0,
             state: State::Free,
-            side: Side::Caller,
+            party: Party::Caller,
             script: 0,
             step: StepNumber(0),
             user: NOBODY,
@@ -510,7 +510,7 @@ impl Run {
 
     /// Whether it is a call of ours that has been set up and goes on.
     pub(super) fn is_held(&self) -> bool {
-        self.side == Side::Caller
+        self.party == Party::Caller
             && matches!(self.state, State::Expecting | State::Pausing)
             && self.times.acknowledged.is_known()
             && !self.times.bye.is_known()
@@ -522,7 +522,7 @@ impl Run {
         self.branches
     }
 
-    /// Whether a transaction is not over, so that the run has to linger.
+    /// Whether a transaction is not over, so that the session has to linger.
     pub(super) fn is_busy(&self) -> bool {
         self.next().is_known()
     }

@@ -1,8 +1,8 @@
-//! What is left of a run whose peer may repeat itself.
+//! What is left of a session whose peer may repeat itself.
 //!
 //! Over UDP a server transaction lives on for 64·T1 after its final response (Timers J and L, RFC 3261
 //! section 17.2.2 and RFC 6026 section 8.11), which at ten thousand calls a second would be hundreds of
-//! thousands of runs that do nothing. A remnant has a few octets in the place of each: enough to say the
+//! thousands of sessions that do nothing. A ended has a few octets in the place of each: enough to say the
 //! same again, since a response without a body can be made from the request once more. Where a script has said more
 //! in it, it is kept: peers may take for another response what is not the same (section 17.2.2), as SIPp does.
 //! What is kept is as long as peers make it, so that its octets are bounded as well as its number.
@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::identity::RunName;
+use super::identity::SessionId;
 use super::time::Time;
 
-/// What is left of a run.
+/// What is left of a session.
 #[derive(Clone, Debug)]
-pub(super) enum Remnant {
+pub(super) enum EndedSession {
     /// We were called: how its last request was answered, and which INVITE is not to begin it once more.
     Answered(Answered),
     /// We called and were refused: the ACK, for each time that the refusal comes again (Timer D, RFC 3261
@@ -28,10 +28,10 @@ pub(super) enum Remnant {
     },
 }
 
-/// How a run's last request was answered.
+/// How a session's last request was answered.
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
-    pub(super) run: RunName,
+    pub(super) session: SessionId,
     /// The sequence number of the INVITE that began it; nothing where none did.
     pub(super) invite: Option<u32>,
     /// The sequence number of the last other request.
@@ -43,26 +43,26 @@ pub(super) struct Answered {
     pub(super) response: Option<Box<[u8]>>,
 }
 
-impl Remnant {
+impl EndedSession {
     /// How much of messages it keeps.
     fn octets(&self) -> usize {
         match self {
-            Remnant::Answered(answered) => {
+            EndedSession::Answered(answered) => {
                 answered.response.as_ref().map_or(0, |octets| octets.len())
             }
-            Remnant::Refused { ack, .. } => ack.len(),
+            EndedSession::Refused { ack, .. } => ack.len(),
         }
     }
 }
 
-/// Room for messages for each remnant that there may be, on average: what they are as a rule. Longer ones have the
+/// Room for messages for each ended that there may be, on average: what they are as a rule. Longer ones have the
 /// room of others.
-const OCTETS_PER_REMNANT: usize = 512;
+const OCTETS_PER_SESSION: usize = 512;
 
-/// Remnants by the hash of their Call-IDs, with the caller's tag where we were called.
+/// RecentlyEnded by the hash of their Call-IDs, with the caller's tag where we were called.
 #[derive(Debug)]
-pub(super) struct Remnants {
-    by_call_id: HashMap<u64, (Time, Remnant), ahash::RandomState>,
+pub(super) struct RecentlyEnded {
+    by_call_id: HashMap<u64, (Time, EndedSession), ahash::RandomState>,
     /// In the order in which they expire, since all live equally long.
     expiring: VecDeque<(Time, u64)>,
     maximum: usize,
@@ -70,9 +70,9 @@ pub(super) struct Remnants {
     octets: usize,
 }
 
-impl Remnants {
-    pub(super) fn new(maximum: usize, hasher: ahash::RandomState) -> Remnants {
-        Remnants {
+impl RecentlyEnded {
+    pub(super) fn new(maximum: usize, hasher: ahash::RandomState) -> RecentlyEnded {
+        RecentlyEnded {
             by_call_id: HashMap::with_hasher(hasher),
             expiring: VecDeque::new(),
             maximum: maximum.max(1),
@@ -80,26 +80,26 @@ impl Remnants {
         }
     }
 
-    /// Keeps a remnant. The oldest ones give way where there are too many.
-    pub(super) fn insert(&mut self, now: Time, expires: Time, call_id: u64, remnant: Remnant) {
+    /// Keeps a ended. The oldest ones give way where there are too many.
+    pub(super) fn insert(&mut self, now: Time, expires: Time, call_id: u64, ended: EndedSession) {
         self.expire(now);
-        let octets = remnant.octets();
-        let maximum_octets = self.maximum.saturating_mul(OCTETS_PER_REMNANT);
+        let octets = ended.octets();
+        let maximum_octets = self.maximum.saturating_mul(OCTETS_PER_SESSION);
         while !self.expiring.is_empty()
             && (self.expiring.len() >= self.maximum || self.octets + octets > maximum_octets)
         {
             self.remove_first();
         }
         self.octets += octets;
-        if let Some((_, replaced)) = self.by_call_id.insert(call_id, (expires, remnant)) {
+        if let Some((_, replaced)) = self.by_call_id.insert(call_id, (expires, ended)) {
             self.octets -= replaced.octets();
         }
         self.expiring.push_back((expires, call_id));
     }
 
-    pub(super) fn get(&self, now: Time, call_id: u64) -> Option<&Remnant> {
-        let (expires, remnant) = self.by_call_id.get(&call_id)?;
-        (*expires > now).then_some(remnant)
+    pub(super) fn get(&self, now: Time, call_id: u64) -> Option<&EndedSession> {
+        let (expires, ended) = self.by_call_id.get(&call_id)?;
+        (*expires > now).then_some(ended)
     }
 
     /// Forgets what nobody may repeat any more: a few at a time, more than are added.
@@ -136,20 +136,20 @@ mod tests {
 
     const MAXIMUM: usize = 10;
 
-    fn remnants() -> Remnants {
-        Remnants::new(MAXIMUM, ahash::RandomState::with_seeds(1, 2, 3, 4))
+    fn recently_ended() -> RecentlyEnded {
+        RecentlyEnded::new(MAXIMUM, ahash::RandomState::with_seeds(1, 2, 3, 4))
     }
 
-    fn refused(octets: usize) -> Remnant {
-        Remnant::Refused {
+    fn refused(octets: usize) -> EndedSession {
+        EndedSession::Refused {
             cseq: 1,
             ack: vec![b'a'; octets].into(),
         }
     }
 
-    fn answered(octets: usize) -> Remnant {
-        Remnant::Answered(Answered {
-            run: RunName {
+    fn answered(octets: usize) -> EndedSession {
+        EndedSession::Answered(Answered {
+            session: SessionId {
                 index: 0,
                 generation: 0,
             },
@@ -167,23 +167,23 @@ mod tests {
 
     #[test]
     fn long_messages_displace_the_oldest_ones() {
-        let mut remnants = remnants();
+        let mut recently_ended = recently_ended();
         for call in 0..4 {
-            remnants.insert(at(0), at(32), call, answered(OCTETS_PER_REMNANT));
+            recently_ended.insert(at(0), at(32), call, answered(OCTETS_PER_SESSION));
         }
-        let half = MAXIMUM / 2 * OCTETS_PER_REMNANT;
-        remnants.insert(at(1), at(33), 4, refused(half));
-        assert!((0..=4).all(|call| remnants.get(at(1), call).is_some()));
-        remnants.insert(at(1), at(33), 5, refused(2 * OCTETS_PER_REMNANT));
-        assert!(remnants.get(at(1), 0).is_none());
-        assert!((1..=5).all(|call| remnants.get(at(1), call).is_some()));
+        let half = MAXIMUM / 2 * OCTETS_PER_SESSION;
+        recently_ended.insert(at(1), at(33), 4, refused(half));
+        assert!((0..=4).all(|call| recently_ended.get(at(1), call).is_some()));
+        recently_ended.insert(at(1), at(33), 5, refused(2 * OCTETS_PER_SESSION));
+        assert!(recently_ended.get(at(1), 0).is_none());
+        assert!((1..=5).all(|call| recently_ended.get(at(1), call).is_some()));
         // One that is longer than all of them may be is alone.
-        remnants.insert(at(1), at(33), 6, answered(3 * half));
-        assert!((0..=5).all(|call| remnants.get(at(1), call).is_none()));
-        assert!(remnants.get(at(1), 6).is_some());
-        remnants.insert(at(2), at(34), 7, answered(0));
-        assert!(remnants.get(at(2), 6).is_none());
-        assert_eq!(remnants.octets, 0);
+        recently_ended.insert(at(1), at(33), 6, answered(3 * half));
+        assert!((0..=5).all(|call| recently_ended.get(at(1), call).is_none()));
+        assert!(recently_ended.get(at(1), 6).is_some());
+        recently_ended.insert(at(2), at(34), 7, answered(0));
+        assert!(recently_ended.get(at(2), 6).is_none());
+        assert_eq!(recently_ended.octets, 0);
     }
 
     proptest! {
@@ -192,17 +192,17 @@ mod tests {
         fn octets_are_bounded(
             steps in prop::collection::vec((0_u64..8, 0_u64..20, 0_usize..4_000, any::<bool>()), 1..100),
         ) {
-            let mut remnants = remnants();
+            let mut recently_ended = recently_ended();
             let mut now = 0;
             for (passes, call, octets, is_refused) in steps {
                 now += passes;
-                let remnant = if is_refused { refused(octets) } else { answered(octets) };
-                remnants.insert(at(now), at(now + 32), call, remnant);
-                prop_assert!(remnants.get(at(now), call).is_some());
-                let kept = remnants.by_call_id.values().map(|(_, remnant)| remnant.octets());
-                prop_assert_eq!(kept.sum::<usize>(), remnants.octets);
-                prop_assert!(remnants.octets <= MAXIMUM * OCTETS_PER_REMNANT);
-                prop_assert!(remnants.expiring.len() <= MAXIMUM);
+                let ended = if is_refused { refused(octets) } else { answered(octets) };
+                recently_ended.insert(at(now), at(now + 32), call, ended);
+                prop_assert!(recently_ended.get(at(now), call).is_some());
+                let kept = recently_ended.by_call_id.values().map(|(_, ended)| ended.octets());
+                prop_assert_eq!(kept.sum::<usize>(), recently_ended.octets);
+                prop_assert!(recently_ended.octets <= MAXIMUM * OCTETS_PER_SESSION);
+                prop_assert!(recently_ended.expiring.len() <= MAXIMUM);
             }
         }
     }

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 /// Packets that wait to be sent, one behind the other in a buffer.
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub struct PacketBatch {
     octets: Vec<u8>,
     media: Vec<OutgoingPacket>,
     control: Vec<OutgoingPacket>,
 }
 
-/// A part of an outbox.
+/// A part of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutgoingPacket {
     /// Where it begins in the buffer.
@@ -21,7 +21,7 @@ pub struct OutgoingPacket {
     pub destination: SocketAddr,
 }
 
-impl Outbox {
+impl PacketBatch {
     /// The buffer.
     pub fn octets(&self) -> &[u8] {
         &self.octets
