@@ -207,8 +207,7 @@ impl Core {
         let is_refusing = self.proxy.is_refusing(self.now);
         for (flow, octets) in came {
             let is_unread = octets.starts_with(b"INVITE ") || octets.starts_with(b"ACK ");
-            let is_register = octets.starts_with(b"REGISTER ") && flow.transport == Transport::Udp;
-            if is_refusing && is_unread || is_register {
+            if is_refusing && is_unread {
                 self.proxy
                     .accept_octets(self.now, Duration::ZERO, flow, octets);
                 continue;

@@ -46,20 +46,6 @@ impl AddressOfRecord {
         (text.len() <= MAXIMUM_LENGTH).then(|| AddressOfRecord(text.into()))
     }
 
-    /// The address of record of a user, without escapes, in a domain, before whose name stands the sign between
-    /// them. `None` where it is longer than any that we would store.
-    pub(super) fn of_parts(user: &str, domain: &str) -> Option<AddressOfRecord> {
-        // Most REGISTERs come this way: its parts are put together where no memory has to be asked for.
-        let mut octets = [0; MAXIMUM_LENGTH];
-        let length = user.len() + domain.len();
-        let text = octets.get_mut(..length)?;
-        let (first, second) = text.split_at_mut(user.len());
-        first.copy_from_slice(user.as_bytes());
-        second.copy_from_slice(domain.as_bytes());
-        let text = std::str::from_utf8(text).ok()?;
-        Some(AddressOfRecord(text.into()))
-    }
-
     /// An address of record as a store has written it down: `user@domain`. `None` where it is none,
     /// or longer than any that we would store.
     pub fn from_stored(text: &str) -> Option<AddressOfRecord> {

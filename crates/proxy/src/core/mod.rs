@@ -43,7 +43,6 @@ mod dialogs;
 mod dispatch;
 mod early_calls;
 mod event;
-mod familiar;
 pub(crate) mod flow_octets;
 mod flow_token;
 mod forward;

@@ -26,7 +26,6 @@ use super::contexts::Contexts;
 use super::dialogs::Dialogs;
 use super::dispatch::Dispatch;
 use super::event::Event;
-use super::familiar::Familiar;
 use super::flow_token::{FORMER_CONNECTION, FlowTokens};
 use super::forward::Drafts;
 use super::gruu::Gruus;
@@ -71,7 +70,6 @@ pub struct Proxy {
     pub(super) gruus: Gruus,
     pub(super) clock: Clock,
     pub(super) authentication: Authentication,
-    pub(super) familiar: Familiar,
     pub(super) known_routes: KnownRoutes,
     /// The requests that wait for what is stored of a password.
     pub(super) authenticating: HashMap<ServerId, Parked, RandomState>,
@@ -211,7 +209,6 @@ impl Proxy {
             gruus,
             clock: Clock::default(),
             authentication,
-            familiar: Familiar::default(),
             known_routes: KnownRoutes::default(),
             authenticating,
             tags,
@@ -399,7 +396,6 @@ impl Proxy {
     pub fn set_policy(&mut self, now: Instant, policy: Arc<Policy>) {
         self.dispatch.set_policy(now, &policy);
         self.defence.set_policy(&policy.overload);
-        self.familiar = Familiar::default();
         let had_keep_alives = self.policy.keep_alive.method.is_some();
         self.policy = policy;
         match self.policy.keep_alive.method {
@@ -606,9 +602,6 @@ impl Proxy {
                 }
                 TransactionEvent::Overloaded { flow, request } => {
                     self.answer_overloaded(now, flow, &request);
-                }
-                TransactionEvent::Repeated { flow, request } => {
-                    self.repeat_read_register(now, flow, &request);
                 }
                 TransactionEvent::Ack { flow, request } => {
                     self.handle_acknowledgement(now, flow, request);

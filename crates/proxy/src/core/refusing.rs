@@ -30,12 +30,8 @@ impl Proxy {
     }
 
     /// [`accept_message`](Proxy::accept_message) for a message that nobody has read yet: an INVITE or an ACK that came as
-    /// a datagram, and is likely to be refused, or a REGISTER, which is likely to be like the one before.
+    /// a datagram, and is likely to be refused.
     pub fn accept_octets(&mut self, now: Instant, waited: Duration, flow: Flow, octets: Bytes) {
-        if octets.starts_with(b"REGISTER ") {
-            self.accept_register(now, waited, flow, octets);
-            return;
-        }
         // Who is dropped for what else his requests say is found out by reading it.
         let drops = &self.policy.routing.drop;
         let glance = match drops.user_agents.is_empty() {

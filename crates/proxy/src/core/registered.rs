@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use sip::{Flow, Message, Name, PlainRegister, Uri};
+use sip::{Message, Name, Uri};
 
 use super::binding::{AddressOfRecord, Binding};
 use super::gruu::Gruus;
@@ -53,33 +53,20 @@ impl Registered<'_> {
     ) {
         request.write_response_head(octets, 200, "OK", self.tag);
         let gives_gruus = self.config.gruu && supports(request, "gruu");
-        put_contacts(octets, bindings, now, |value, binding| {
+        for binding in bindings.iter().filter(|binding| binding.expires() > now) {
+            octets.extend_from_slice(b"Contact: ");
+            let start = octets.len();
+            put_contact(octets, binding, now);
             if gives_gruus {
-                self.add_gruus(value, request, binding, gruus);
+                self.put_gruus(octets, request, binding, gruus);
             }
-        });
+            unfold(octets, start);
+            octets.extend_from_slice(b"\r\n");
+        }
         // RFC 3327 section 5.3.
         for path in request.headers(Name::Path) {
             put(octets, "Path", path);
         }
-        self.write_rest(octets);
-    }
-
-    /// [`write`](Registered::write) for a REGISTER that was read at a glance, and came along a flow.
-    pub(crate) fn write_plain(
-        &self,
-        octets: &mut BytesMut,
-        (register, flow): (&PlainRegister, &Flow),
-        bindings: &[Binding],
-        now: Instant,
-    ) {
-        register.write_ok_head(octets, flow.remote, self.tag);
-        put_contacts(octets, bindings, now, |_, _| {});
-        self.write_rest(octets);
-    }
-
-    /// Writes what does not depend on the request.
-    fn write_rest(&self, octets: &mut BytesMut) {
         // RFC 3608 section 6.3, in the order in which they are passed.
         for route in &self.config.service_route {
             put(octets, "Service-Route", route.as_bytes());
@@ -104,10 +91,10 @@ impl Registered<'_> {
         octets.extend_from_slice(b"Content-Length: 0\r\n\r\n");
     }
 
-    /// Adds the GRUUs of a contact's instance (RFC 5627 section 5.2).
-    fn add_gruus(
+    /// Writes the GRUUs of a contact's instance (RFC 5627 section 5.2).
+    fn put_gruus(
         &self,
-        value: &mut String,
+        octets: &mut BytesMut,
         request: &Message,
         binding: &Binding,
         gruus: &mut Gruus,
@@ -121,31 +108,11 @@ impl Registered<'_> {
         };
         let scheme = if to.is_secure() { "sips" } else { "sip" };
         let public = Gruus::public(scheme, user, self.address, instance);
-        // Writing into a String cannot fail.
-        let _ = write!(value, ";pub-gruu=\"{public}\"");
+        // Writing into a buffer that grows cannot fail.
+        let _ = write!(octets, ";pub-gruu=\"{public}\"");
         if let Some(temporary) = gruus.temporary(scheme, self.address, binding.gruus()) {
-            let _ = write!(value, ";temp-gruu=\"{temporary}\"");
+            let _ = write!(octets, ";temp-gruu=\"{temporary}\"");
         }
-    }
-}
-
-/// Writes the bindings, `add` what comes behind each.
-fn put_contacts(
-    octets: &mut BytesMut,
-    bindings: &[Binding],
-    now: Instant,
-    mut add: impl FnMut(&mut String, &Binding),
-) {
-    let mut added = String::new();
-    for binding in bindings.iter().filter(|binding| binding.expires() > now) {
-        octets.extend_from_slice(b"Contact: ");
-        let start = octets.len();
-        put_contact(octets, binding, now);
-        added.clear();
-        add(&mut added, binding);
-        octets.extend_from_slice(added.as_bytes());
-        unfold(octets, start);
-        octets.extend_from_slice(b"\r\n");
     }
 }
 

@@ -1,7 +1,6 @@
 //! The registrar: what a REGISTER asks for (RFC 3261 section 10.3). The rules about existing bindings are
 //! [`Update::apply`]'s, the 200 is `registered`'s.
 
-use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
@@ -64,46 +63,17 @@ pub(crate) struct Registration {
     pub(crate) is_outbound: bool,
 }
 
-/// What a REGISTER says of itself.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Said<'a> {
-    pub(super) call_id: Option<&'a str>,
-    pub(super) cseq: Option<u32>,
-    /// Empty where it does not say.
-    pub(super) user_agent: &'a str,
-}
-
-impl<'a> Said<'a> {
-    pub(super) fn of(request: &'a Message) -> Said<'a> {
-        Said {
-            call_id: request.call_id(),
-            cseq: request.cseq_number(),
-            user_agent: request.header(Name::UserAgent).unwrap_or_default(),
-        }
-    }
-
-    /// The Call-ID and the CSeq number, where they can be stored.
-    fn order(&self) -> Result<(&'a str, u32), Rejection> {
-        let call_id = self
-            .call_id
-            .filter(|call_id| call_id.len() <= MAXIMUM_STORED_LENGTH)
-            .ok_or(Rejection::new(400, "Call-ID Too Long"))?;
-        let cseq = self.cseq.ok_or(Rejection::new(400, "Malformed CSeq"))?;
-        Ok((call_id, cseq))
-    }
-}
-
 /// What a REGISTER asks for one of its contacts.
 #[derive(Clone, Debug)]
-pub(super) struct Asks<'a> {
-    pub(super) uri: &'a str,
+struct Asks<'a> {
+    uri: &'a str,
     /// Those that are stored, each with its semicolon.
-    pub(super) parameters: Cow<'a, str>,
-    pub(super) q: u16,
+    parameters: String,
+    q: u16,
     /// Only with an instance, and where the rules of RFC 5626 apply.
-    pub(super) reg_id: Option<NonZeroU32>,
+    reg_id: Option<NonZeroU32>,
     /// What it gets. Zero: the binding goes.
-    pub(super) lifetime: Duration,
+    lifetime: Duration,
 }
 
 impl Asks<'_> {
@@ -113,7 +83,7 @@ impl Asks<'_> {
 }
 
 /// How many octets of a contact URI, its parameters, or a Call-ID are stored.
-pub(super) const MAXIMUM_STORED_LENGTH: usize = 1024;
+const MAXIMUM_STORED_LENGTH: usize = 1024;
 
 /// How many octets of a Path are stored.
 const MAXIMUM_PATH_LENGTH: usize = 4096;
@@ -125,7 +95,7 @@ const MAXIMUM_USER_AGENT_LENGTH: usize = 64;
 const NEVER_TOO_BRIEF: Duration = Duration::from_secs(3600);
 
 /// What a malformed interval counts as (RFC 3261 section 10.2.1.1).
-pub(super) const MALFORMED_INTERVAL: u32 = 3600;
+const MALFORMED_INTERVAL: u32 = 3600;
 
 /// The parameters of a contact that are not stored: what is said in other ways, and what a user agent
 /// cannot say (RFC 5627 section 5.1).
@@ -166,7 +136,6 @@ impl RegistrarConfig {
             }
         }
         let is_outbound = self.apply_outbound_rules(request, &path, &mut contacts)?;
-        let said = Said::of(request);
         let update = match (all, contacts.is_empty()) {
             (false, true) => {
                 return Ok(Registration {
@@ -178,10 +147,10 @@ impl RegistrarConfig {
             (false, false) => {
                 // Through another proxy the flow leads to that proxy, and its Path to the user agent.
                 let flow = is_first_hop(request).then_some(*flow);
-                self.bind(said, flow, now, (&contacts, &path.join(","), new_gruus))?
+                self.bind(request, flow, now, (&contacts, &path.join(","), new_gruus))?
             }
             (true, true) if request.expires() == Some(0) => {
-                let (call_id, cseq) = said.order()?;
+                let (call_id, cseq) = order(request)?;
                 let call_id = call_id.into();
                 self.update(Change::RemoveAll { call_id, cseq }, now, new_gruus)
             }
@@ -195,15 +164,15 @@ impl RegistrarConfig {
     }
 
     /// What a location store is asked for contacts, with a Path and what is for new temporary GRUUs.
-    pub(super) fn bind(
+    fn bind(
         &self,
-        said: Said<'_>,
+        request: &Message,
         flow: Option<Flow>,
         now: Instant,
         (contacts, path, new_gruus): (&[Asks<'_>], &str, u64),
     ) -> Result<Update, Rejection> {
-        let (call_id, cseq) = said.order()?;
-        let user_agent = said.user_agent;
+        let (call_id, cseq) = order(request)?;
+        let user_agent = request.header(Name::UserAgent).unwrap_or_default();
         let user_agent_length = user_agent.floor_char_boundary(MAXIMUM_USER_AGENT_LENGTH);
         let binding = |contact: &Asks<'_>| {
             Binding::new(&BindingParts {
@@ -335,14 +304,14 @@ impl RegistrarConfig {
         let has_instance = instance(contact.parameters()).is_some();
         Ok(Asks {
             uri: contact.uri(),
-            parameters: parameters.into(),
+            parameters,
             q: contact.q(),
             reg_id: has_instance.then(|| reg_id(contact)).flatten(),
             lifetime: self.lifetime(request, contact)?,
         })
     }
 
-    /// The interval that a contact gets.
+    /// The interval that a contact gets (RFC 3261 section 10.3 step 7).
     fn lifetime(&self, request: &Message, contact: &NameAddr<'_>) -> Result<Duration, Rejection> {
         let requested = if contact.parameters().contains("expires") {
             Some(contact.expires().unwrap_or(MALFORMED_INTERVAL))
@@ -351,12 +320,6 @@ impl RegistrarConfig {
         } else {
             None
         };
-        self.granted(requested)
-    }
-
-    /// The interval that is granted to who has asked for one of so many seconds, or for none (RFC 3261 section 10.3
-    /// step 7).
-    pub(super) fn granted(&self, requested: Option<u32>) -> Result<Duration, Rejection> {
         let Some(seconds) = requested else {
             return Ok(self.default_expires);
         };
@@ -371,6 +334,18 @@ impl RegistrarConfig {
         }
         Ok(requested.min(self.maximum_expires))
     }
+}
+
+/// The Call-ID and the CSeq number of a REGISTER, where they can be stored.
+fn order(request: &Message) -> Result<(&str, u32), Rejection> {
+    let call_id = request
+        .call_id()
+        .filter(|call_id| call_id.len() <= MAXIMUM_STORED_LENGTH)
+        .ok_or(Rejection::new(400, "Call-ID Too Long"))?;
+    let cseq = request
+        .cseq_number()
+        .ok_or(Rejection::new(400, "Malformed CSeq"))?;
+    Ok((call_id, cseq))
 }
 
 /// Writes parameters behind a value.

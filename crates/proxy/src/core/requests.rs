@@ -76,19 +76,10 @@ impl Proxy {
             return;
         }
         self.note_source(server, &request, &arrival);
-        if !self.policy.authentication.register && self.is_familiar(&request, &arrival) {
-            self.register(now, now, server, arrival, request, None);
-            return;
-        }
         self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
-        let has_route = request.contains(Name::Route);
         match self.bound(&mut request, &arrival, fingerprint) {
             Ok(bound) => {
-                let is_noted = !has_route && !self.policy.authentication.register;
-                if is_noted && matches!(bound.addressee, Addressee::Registrar) {
-                    self.note_registrar(&request, &arrival);
-                }
                 let taken = Taken {
                     server,
                     arrival,

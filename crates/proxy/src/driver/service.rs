@@ -19,9 +19,6 @@ use crate::records::Recorder;
 /// How many events of the transports are taken at a time.
 const BATCH: usize = 128;
 
-/// What a REGISTER begins with.
-const REGISTER: &[u8] = b"REGISTER ";
-
 /// One worker: owns a core, and joins it to the world. Everything happens in its one task.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -246,11 +243,10 @@ impl Service {
         }
     }
 
-    /// Whether it is a request of which the core can tell from its octets what is to be done: most REGISTERs are alike, and
-    /// who refuses most of what comes has no time to read it.
+    /// Whether the core can tell from a request's octets what is to be done: an overloaded server has no time to parse
+    /// the requests that it refuses.
     fn may_stay_unread(&self, octets: &[u8]) -> bool {
-        let is_refused = octets.starts_with(b"INVITE ") || octets.starts_with(b"ACK ");
-        octets.starts_with(REGISTER) || self.is_refusing && is_refused
+        self.is_refusing && (octets.starts_with(b"INVITE ") || octets.starts_with(b"ACK "))
     }
 
     /// Carries out what the core wants, until it wants nothing more.

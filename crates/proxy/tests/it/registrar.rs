@@ -417,6 +417,34 @@ fn a_200_waits_for_the_store_and_a_store_that_fails_is_told_as_500() {
     bench.assert_idle();
 }
 
+/// RFC 3261 section 17.2.2: a retransmission gets the response of its transaction, and the store is asked once.
+#[test]
+fn a_retransmission_gets_the_response_that_was_sent() {
+    let mut bench = bench();
+    bench.holds_questions = true;
+    for (cseq, fails) in [(1, false), (2, true)] {
+        let request = register("bob", cseq, &["<sip:a@192.0.2.9>"]);
+        bench.receive(phone(), request.clone());
+        let (id, query) = bench.questions.pop_front().expect("a question");
+        bench.receive(phone(), request.clone());
+        bench.silence();
+        let answer = match fails {
+            true => Answer::Failed,
+            false => bench.own_answer(query),
+        };
+        bench.answer(id, answer);
+        let response = bench.one();
+        response.answers(if fails { 500 } else { 200 });
+        bench.pass(Duration::from_secs(20));
+        bench.receive(phone(), request);
+        assert_eq!(bench.one().message.to_bytes(), response.message.to_bytes());
+        assert!(bench.questions.is_empty());
+    }
+    // Timer J.
+    bench.pass(Duration::from_secs(32));
+    bench.assert_idle();
+}
+
 #[test]
 fn registers_of_one_user_go_to_the_store_one_after_the_other() {
     let mut bench = bench();
