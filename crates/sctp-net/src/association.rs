@@ -1,23 +1,23 @@
-//! Associations: the handle that the application holds, and what it shares with the driver.
+//! Handles of associations.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use sctp::{
     AssociationStatistics, AssociationStatus, ConfigureError, EndpointConfig, PathConfig,
     PathError, ReceivedMessage, SendError, SendInfo,
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
+use crate::association_shared::{AssociationShared, Established, ReleaseGuard};
 use crate::error::CloseCause;
-use crate::inbox::Inbox;
-use crate::mailbox::{Command, Control, Key, Mailbox};
-use crate::notifications::{Notification, NotificationQueue, Notifications};
-use crate::outbox::{Ending, Outbox, Outgoing, Refused};
-use crate::stack::StackHandle;
+use crate::keys::AssociationKey;
+use crate::mailbox::{Command, Control};
+use crate::notifications::Notifications;
+use crate::send_queue::{Ending, OutgoingMessage, PushError};
+use crate::stack_handle::StackHandle;
 
 /// Names an association of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ impl fmt::Display for AssociationId {
 pub struct Association {
     shared: Arc<AssociationShared>,
     stack: Arc<StackHandle>,
-    _guard: Option<Arc<Guard>>,
+    _guard: Option<Arc<ReleaseGuard>>,
 }
 
 impl Association {
@@ -66,7 +66,7 @@ impl Association {
 
     /// The association's name, which its endpoint never gives again.
     pub fn id(&self) -> AssociationId {
-        let Key { worker, id, .. } = self.shared.key;
+        let AssociationKey { worker, id, .. } = self.shared.key;
         AssociationId { worker, id }
     }
 
@@ -88,7 +88,7 @@ impl Association {
 
     /// How many streams messages can be sent on; the first one is stream 0.
     pub fn outbound_streams(&self) -> u16 {
-        self.shared.outbound_streams.load(Ordering::Relaxed)
+        self.shared.outbound_streams()
     }
 
     /// Sends a message. Waits while much is waiting to be sent already; those who wait go first
@@ -104,8 +104,8 @@ impl Association {
     /// When the message can never be sent on this association, or the association is ending.
     pub async fn send(&self, info: SendInfo, payload: Bytes) -> Result<(), SendError> {
         self.check(info, &payload)?;
-        let message = Outgoing { info, payload };
-        let result = self.shared.outbox.push(message).await;
+        let message = OutgoingMessage { info, payload };
+        let result = self.shared.send_queue.push(message).await;
         self.after_push(result)
     }
 
@@ -116,8 +116,8 @@ impl Association {
     /// Those of [`send`](Self::send), and [`SendError::BufferFull`] where `send` would wait.
     pub fn try_send(&self, info: SendInfo, payload: Bytes) -> Result<(), SendError> {
         self.check(info, &payload)?;
-        let message = Outgoing { info, payload };
-        let result = self.shared.outbox.try_push(message);
+        let message = OutgoingMessage { info, payload };
+        let result = self.shared.send_queue.try_push(message);
         self.after_push(result)
     }
 
@@ -130,23 +130,23 @@ impl Association {
         &self,
         messages: impl IntoIterator<Item = (SendInfo, Bytes)>,
     ) -> (usize, Option<SendError>) {
-        let (count, refused, _departure) = self.give_all(messages);
+        let (count, refused, _flush) = self.queue_all(messages);
         (count, refused)
     }
 
     /// As [`try_send_all`](Self::try_send_all), but the messages leave when what is returned with the rest is dropped, by
     /// the same call to the kernel as those that have been given to other associations of the stack until then. What others
     /// send along the association meanwhile may wait for that, too.
-    pub fn give_all(
+    pub fn queue_all(
         &self,
         messages: impl IntoIterator<Item = (SendInfo, Bytes)>,
-    ) -> (usize, Option<SendError>, Departure) {
+    ) -> (usize, Option<SendError>, FlushGuard) {
         let mut count = 0;
         let refused = messages.into_iter().find_map(|(info, payload)| {
             let pushed = self.check(info, &payload).and_then(|()| {
-                let message = Outgoing { info, payload };
-                let pushed = self.shared.outbox.try_push(message);
-                pushed.map_err(|refused| self.why(refused))
+                let message = OutgoingMessage { info, payload };
+                let pushed = self.shared.send_queue.try_push(message);
+                pushed.map_err(|refused| self.send_error(refused))
             });
             match pushed {
                 Ok(()) => {
@@ -156,13 +156,12 @@ impl Association {
                 Err(error) => Some(error),
             }
         });
-        let mut departure = Departure(None);
-        if count > 0 && self.shared.list() {
-            let Key { worker, .. } = self.shared.key;
-            self.shared.mailbox.list_association(self.shared.key);
-            departure = Departure(Some((Arc::clone(&self.stack), worker)));
+        let mut flush = FlushGuard(None);
+        if count > 0 && self.shared.request_service_later() {
+            let AssociationKey { worker, .. } = self.shared.key;
+            flush = FlushGuard(Some((Arc::clone(&self.stack), worker)));
         }
-        (count, refused, departure)
+        (count, refused, flush)
     }
 
     /// Waits for the next message; `None` when the association has ended and all messages have been
@@ -174,7 +173,7 @@ impl Association {
     pub async fn receive(&self) -> Option<ReceivedMessage> {
         let taken = self.shared.inbox.next().await?;
         if taken.driver_waits {
-            self.shared.call_driver();
+            self.shared.request_service();
         }
         Some(taken.item)
     }
@@ -184,7 +183,7 @@ impl Association {
     pub async fn receive_all(&self, messages: &mut Vec<ReceivedMessage>) -> usize {
         let taken = self.shared.inbox.next_all(messages).await;
         if taken.driver_waits {
-            self.shared.call_driver();
+            self.shared.request_service();
         }
         taken.item
     }
@@ -209,18 +208,12 @@ impl Association {
 
     /// Waits until the association has ended.
     pub async fn closed(&self) -> CloseCause {
-        loop {
-            let ended = self.shared.ended.notified();
-            if let Some(cause) = self.shared.cause.get() {
-                return cause.clone();
-            }
-            ended.await;
-        }
+        self.shared.closed().await
     }
 
     /// How the association has ended, if it has.
     pub fn close_cause(&self) -> Option<CloseCause> {
-        self.shared.cause.get().cloned()
+        self.shared.close_cause().cloned()
     }
 
     /// A snapshot (RFC 9260 section 11.1, STATUS); `None` when it has ended.
@@ -307,9 +300,9 @@ impl Association {
         answer.await.map_err(|_| gone)?
     }
 
-    /// What can be refused without asking the engine.
+    /// The errors that are known without the engine.
     fn check(&self, info: SendInfo, payload: &Bytes) -> Result<(), SendError> {
-        if self.shared.cause.get().is_some() {
+        if self.shared.close_cause().is_some() {
             return Err(SendError::UnknownAssociation);
         }
         if info.stream >= self.outbound_streams() {
@@ -324,186 +317,32 @@ impl Association {
         Ok(())
     }
 
-    fn after_push(&self, result: Result<(), Refused>) -> Result<(), SendError> {
-        result.map_err(|refused| self.why(refused))?;
-        self.shared.call_driver();
+    fn after_push(&self, result: Result<(), PushError>) -> Result<(), SendError> {
+        result.map_err(|refused| self.send_error(refused))?;
+        self.shared.request_service();
         Ok(())
     }
 
-    fn why(&self, refused: Refused) -> SendError {
+    fn send_error(&self, refused: PushError) -> SendError {
         match refused {
-            Refused::Full => SendError::BufferFull,
-            Refused::Ending if self.shared.cause.get().is_some() => SendError::UnknownAssociation,
-            Refused::Ending => SendError::ShuttingDown,
+            PushError::Full => SendError::BufferFull,
+            PushError::Ending if self.shared.close_cause().is_some() => {
+                SendError::UnknownAssociation
+            }
+            PushError::Ending => SendError::ShuttingDown,
         }
     }
 }
 
-/// Messages that leave when this is dropped; see [`Association::give_all`].
+/// Messages that leave when this is dropped; see [`Association::queue_all`].
 #[derive(Debug)]
 #[must_use = "the messages leave when it is dropped"]
-pub struct Departure(Option<(Arc<StackHandle>, usize)>);
+pub struct FlushGuard(Option<(Arc<StackHandle>, usize)>);
 
-impl Drop for Departure {
+impl Drop for FlushGuard {
     fn drop(&mut self) {
         if let Some((stack, worker)) = &self.0 {
-            stack.drive(*worker);
-        }
-    }
-}
-
-/// What the handles of an association and the driver share.
-#[derive(Debug)]
-pub(crate) struct AssociationShared {
-    pub(crate) key: Key,
-    pub(crate) local: SocketAddr,
-    pub(crate) peer: SocketAddr,
-    pub(crate) peer_encapsulation_port: Option<u16>,
-    pub(crate) max_message_size: usize,
-    pub(crate) outbox: Outbox,
-    pub(crate) inbox: Inbox<ReceivedMessage>,
-    pub(crate) notifications: Arc<NotificationQueue>,
-    outbound_streams: AtomicU16,
-    cause: OnceLock<CloseCause>,
-    ended: Notify,
-    /// Nobody will receive any more: the driver discards what arrives.
-    released: AtomicBool,
-    /// The driver's list has our name already.
-    listed: AtomicBool,
-    mailbox: Arc<Mailbox>,
-}
-
-/// What is known about an association when it comes up.
-#[derive(Debug)]
-pub(crate) struct Introduction {
-    pub(crate) key: Key,
-    pub(crate) local: SocketAddr,
-    pub(crate) peer: SocketAddr,
-    pub(crate) peer_encapsulation_port: Option<u16>,
-    pub(crate) outbound_streams: u16,
-    pub(crate) max_message_size: usize,
-}
-
-impl AssociationShared {
-    pub(crate) fn new(introduction: Introduction, mailbox: Arc<Mailbox>) -> Self {
-        Self {
-            key: introduction.key,
-            local: introduction.local,
-            peer: introduction.peer,
-            peer_encapsulation_port: introduction.peer_encapsulation_port,
-            max_message_size: introduction.max_message_size,
-            outbox: Outbox::new(),
-            inbox: Inbox::new(),
-            notifications: Arc::default(),
-            outbound_streams: AtomicU16::new(introduction.outbound_streams),
-            cause: OnceLock::new(),
-            ended: Notify::new(),
-            released: AtomicBool::new(false),
-            listed: AtomicBool::new(false),
-            mailbox,
-        }
-    }
-
-    /// Puts the association on the driver's list, unless it is there already.
-    pub(crate) fn call_driver(&self) {
-        if self.list() {
-            self.mailbox.attend_association(self.key);
-        }
-    }
-
-    /// Tells whether the association is to be put on the driver's list: it is not there yet.
-    fn list(&self) -> bool {
-        !self.listed.swap(true, Ordering::AcqRel)
-    }
-
-    /// The driver has taken the association from its list, and looks at it after this.
-    pub(crate) fn unlist(&self) {
-        self.listed.swap(false, Ordering::AcqRel);
-    }
-
-    pub(crate) fn end(&self, ending: Ending) {
-        self.outbox.end(ending);
-        match self.list() {
-            true => self.mailbox.attend_association(self.key),
-            // Whoever has listed it may have left the calling for later.
-            false => self.mailbox.call(),
-        }
-    }
-
-    /// Nobody will receive any more.
-    pub(crate) fn release(&self) {
-        self.released.store(true, Ordering::Release);
-        self.end(Ending::Shutdown);
-    }
-
-    pub(crate) fn is_released(&self) -> bool {
-        self.released.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_outbound_streams(&self, streams: u16) {
-        self.outbound_streams.store(streams, Ordering::Relaxed);
-    }
-
-    /// The driver reports a message that was accepted and can never be sent.
-    pub(crate) fn tell_not_sent(&self, message: &Outgoing) {
-        self.notifications.push(Notification::SendFailed {
-            info: message.info,
-            payload: message.payload.clone(),
-            was_sent: false,
-        });
-    }
-
-    /// The driver tells that the association has ended.
-    pub(crate) fn set_ended(&self, cause: CloseCause) {
-        // The first cause is the true one.
-        self.cause.set(cause).ok();
-        for message in self.outbox.close() {
-            self.tell_not_sent(&message);
-        }
-        self.notifications.end();
-        self.ended.notify_waiters();
-    }
-}
-
-/// A new association on its way from the driver to the application.
-#[derive(Debug)]
-pub(crate) struct Established {
-    pub(crate) shared: Arc<AssociationShared>,
-    /// Missing where the association is to outlive its handles.
-    pub(crate) guard: Option<Guard>,
-}
-
-impl Established {
-    pub(crate) fn new(shared: &Arc<AssociationShared>) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            guard: Some(Guard::new(shared)),
-        }
-    }
-
-    /// Lets the association outlive its handles.
-    pub(crate) fn without_guard(mut self) -> Self {
-        if let Some(mut guard) = self.guard.take() {
-            guard.0 = None;
-        }
-        self
-    }
-}
-
-/// Releases an association when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Guard(Option<Arc<AssociationShared>>);
-
-impl Guard {
-    pub(crate) fn new(shared: &Arc<AssociationShared>) -> Self {
-        Self(Some(Arc::clone(shared)))
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(shared) = &self.0 {
-            shared.release();
+            stack.serve(*worker);
         }
     }
 }

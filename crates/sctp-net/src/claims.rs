@@ -91,7 +91,7 @@ fn is_claimed(name: &str, sockets: &Option<Vec<UnixSocket>>, is_trusted: fn(u32)
 pub(crate) struct OutOfTheBlueDuty {
     probe: UnixDatagram,
     /// Ports of other programs, and until when we take them to be theirs without asking again.
-    others: HashMap<u16, Instant>,
+    foreign_ports: HashMap<u16, Instant>,
     /// Of all our programs on the host, one answers at each address for the ports that nobody has.
     duties: HashMap<IpAddr, Duty>,
     /// The sockets with other names that claims have, and when they were looked at.
@@ -102,13 +102,13 @@ pub(crate) struct OutOfTheBlueDuty {
 #[derive(Debug)]
 enum Duty {
     Ours { _claim: Claim },
-    Anothers { ask_again: Instant },
+    Foreign { ask_again: Instant },
 }
 
 /// For how long a port stays another's without asking. When its owner dies meanwhile, packets to it
 /// are not answered for this long; the opposite mistake, to abort the associations of a
 /// program that has just started, is never made.
-const OTHERS_FOR: Duration = Duration::from_secs(1);
+const FOREIGN_FOR: Duration = Duration::from_secs(1);
 
 /// How often we look whether the program that had the duty is gone.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -128,7 +128,7 @@ impl OutOfTheBlueDuty {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             probe: UnixDatagram::unbound()?,
-            others: HashMap::new(),
+            foreign_ports: HashMap::new(),
             duties: HashMap::new(),
             looked: None,
         })
@@ -137,19 +137,19 @@ impl OutOfTheBlueDuty {
     /// Whether a packet to `port` at our address `local`, a port which this program does not have,
     /// is to be answered by it.
     pub(crate) fn includes(&mut self, now: Instant, local: IpAddr, port: u16) -> bool {
-        self.is_ours(now, local) && !self.is_anothers(now, port)
+        self.is_ours(now, local) && !self.is_foreign(now, port)
     }
 
     fn is_ours(&mut self, now: Instant, local: IpAddr) -> bool {
         match self.duties.get(&local) {
             Some(Duty::Ours { .. }) => return true,
-            Some(Duty::Anothers { ask_again }) if now < *ask_again => return false,
+            Some(Duty::Foreign { ask_again }) if now < *ask_again => return false,
             None if self.duties.len() >= MAX_DUTIES => return false,
             _ => {}
         }
         let duty = match Claim::named(&format!("tandem-sctp-out-of-the-blue-{local}"), is_trusted) {
             Ok(claim) => Duty::Ours { _claim: claim },
-            Err(_) => Duty::Anothers {
+            Err(_) => Duty::Foreign {
                 ask_again: now + ASK_EVERY,
             },
         };
@@ -158,8 +158,12 @@ impl OutOfTheBlueDuty {
         is_ours
     }
 
-    fn is_anothers(&mut self, now: Instant, port: u16) -> bool {
-        if self.others.get(&port).is_some_and(|&until| now < until) {
+    fn is_foreign(&mut self, now: Instant, port: u16) -> bool {
+        if self
+            .foreign_ports
+            .get(&port)
+            .is_some_and(|&until| now < until)
+        {
             return true;
         }
         let name = port_name(port);
@@ -187,9 +191,9 @@ impl OutOfTheBlueDuty {
             None => is_taken,
         };
         if claimed {
-            self.others.insert(port, now + OTHERS_FOR);
+            self.foreign_ports.insert(port, now + FOREIGN_FOR);
         } else {
-            self.others.remove(&port);
+            self.foreign_ports.remove(&port);
         }
         claimed
     }

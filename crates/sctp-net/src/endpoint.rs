@@ -2,16 +2,18 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use sctp::{Connect, EndpointConfig, PathAddress, ReceivedMessage};
 use tokio::sync::oneshot;
 
-use crate::association::{Association, AssociationShared, Established};
+use crate::association::Association;
+use crate::association_shared::{AssociationShared, Established};
 use crate::error::{CloseCause, ConnectError};
-use crate::inbox::Inbox;
-use crate::mailbox::{Command, EndpointKey};
-use crate::stack::StackHandle;
+use crate::keys::EndpointKey;
+use crate::mailbox::Command;
+use crate::stack_handle::StackHandle;
+use crate::style::{AcceptInbox, EventInbox, InboxEvent};
 
 /// What to associate with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -196,7 +198,7 @@ impl OneToMany {
         if taken.driver_waits {
             // Any of the workers may have more.
             for worker in &self.handle.stack.workers {
-                worker.mailbox.attend_endpoint(self.handle.key);
+                worker.mailbox.service().inbox_has_room(self.handle.key);
             }
         }
         let stack = &self.handle.stack;
@@ -208,16 +210,16 @@ impl OneToMany {
             Association::new(established, Arc::clone(stack))
         };
         Some(match taken.item {
-            Item::Accepted(shared) => {
+            InboxEvent::Accepted(shared) => {
                 self.events.waiting.fetch_sub(1, Ordering::Relaxed);
                 EndpointEvent::Accepted(handle(shared))
             }
-            Item::Message(shared, message) => EndpointEvent::Message {
+            InboxEvent::Message(shared, message) => EndpointEvent::Message {
                 association: handle(shared),
                 message,
             },
-            Item::Restarted(shared) => EndpointEvent::Restarted(handle(shared)),
-            Item::Closed(shared, cause) => EndpointEvent::Closed {
+            InboxEvent::Restarted(shared) => EndpointEvent::Restarted(handle(shared)),
+            InboxEvent::Closed(shared, cause) => EndpointEvent::Closed {
                 association: handle(shared),
                 cause,
             },
@@ -228,46 +230,6 @@ impl OneToMany {
     /// `close_timeout`, and aborts the rest. What has not been received by then is discarded.
     pub async fn close(&self) {
         self.handle.close().await;
-    }
-}
-
-/// The associations that wait to be accepted.
-pub(crate) type AcceptInbox = CountedInbox<Established>;
-
-/// The events that wait to be taken.
-pub(crate) type EventInbox = CountedInbox<Item>;
-
-/// An inbox that knows how many of its items are new associations, and how many workers fill it.
-#[derive(Debug)]
-pub(crate) struct CountedInbox<T> {
-    pub(crate) inbox: Inbox<T>,
-    pub(crate) waiting: AtomicUsize,
-    workers: AtomicUsize,
-}
-
-/// An [`EndpointEvent`] before it has handles.
-#[derive(Debug)]
-pub(crate) enum Item {
-    Accepted(Arc<AssociationShared>),
-    Message(Arc<AssociationShared>, ReceivedMessage),
-    Restarted(Arc<AssociationShared>),
-    Closed(Arc<AssociationShared>, CloseCause),
-}
-
-impl<T> CountedInbox<T> {
-    pub(crate) fn new(workers: usize) -> Arc<Self> {
-        Arc::new(Self {
-            inbox: Inbox::new(),
-            waiting: AtomicUsize::new(0),
-            workers: AtomicUsize::new(workers),
-        })
-    }
-
-    /// A worker has nothing more for it; when none has, it ends.
-    pub(crate) fn worker_finished(&self) {
-        if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.inbox.end();
-        }
     }
 }
 
@@ -301,7 +263,7 @@ impl EndpointHandle {
         });
         let worker = self.stack.worker_for(self.key.port, &to);
         // Before the channel, so that it goes after it.
-        let mut waiting = Waiting {
+        let mut pending = PendingConnect {
             handle: self,
             worker,
             answered: false,
@@ -312,10 +274,10 @@ impl EndpointHandle {
             to,
             reply,
         };
-        let asked = self.stack.ask(worker, command).await;
-        asked.ok_or(ConnectError::Closed)?;
+        let sent = self.stack.ask(worker, command).await;
+        sent.ok_or(ConnectError::Closed)?;
         let answer = answer.await;
-        waiting.answered = true;
+        pending.answered = true;
         answer.map_err(|_| ConnectError::Closed)?
     }
 
@@ -360,18 +322,18 @@ impl EndpointHandle {
     }
 }
 
-/// Somebody who waits for an association; the driver is told when the wait is given up.
-struct Waiting<'a> {
+/// A `connect` without an answer yet; the worker is told when its caller gives up.
+struct PendingConnect<'a> {
     handle: &'a EndpointHandle,
     worker: usize,
     answered: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingConnect<'_> {
     fn drop(&mut self) {
         let EndpointHandle { key, stack, .. } = self.handle;
         if let Some(worker) = stack.workers.get(self.worker).filter(|_| !self.answered) {
-            worker.mailbox.connect_abandoned(*key);
+            worker.mailbox.service().connect_abandoned(*key);
         }
     }
 }
@@ -386,7 +348,7 @@ struct EndpointGuard {
 impl Drop for EndpointGuard {
     fn drop(&mut self) {
         for worker in &self.stack.workers {
-            worker.mailbox.endpoint_dropped(self.key);
+            worker.mailbox.service().endpoint_dropped(self.key);
         }
     }
 }

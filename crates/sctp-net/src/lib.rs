@@ -30,8 +30,8 @@
 //! and sends what the engines answer in batches. ([`Stack::kernel`] has no engine: its task
 //! serves the kernel's sockets.) Handles leave what they want to it:
 //!
-//! - What is sent goes to a small outbox of the association, from which the task feeds the engine as
-//!   long as its send buffer has room. When the outbox is full, senders wait.
+//! - What is sent goes to a small send_queue of the association, from which the task feeds the engine as
+//!   long as its send buffer has room. When the send_queue is full, senders wait.
 //! - What is received stays in the engine, where it fills the window that the peer sees, but for
 //!   one inbox's worth that waits for the application. When nobody receives, the peer stops.
 //!
@@ -42,6 +42,7 @@
 #![deny(unsafe_code)]
 
 mod association;
+mod association_shared;
 mod carrier;
 mod claims;
 mod config;
@@ -51,16 +52,20 @@ mod endpoint;
 mod error;
 mod inbox;
 mod kernel;
+mod keys;
 mod mailbox;
 mod notifications;
-mod outbox;
 mod ports;
+mod send_queue;
+mod service_queue;
 mod stack;
+mod stack_handle;
 mod statistics;
-mod team;
+mod style;
 mod unix_sockets;
+mod worker_group;
 
-pub use association::{Association, AssociationId, Departure};
+pub use association::{Association, AssociationId, FlushGuard};
 pub use carrier::{interface_mtu, kernel_has_sctp};
 pub use config::{
     DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, UdpCarrierConfig,

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::claims::Claim;
-use crate::mailbox::EndpointKey;
+use crate::keys::EndpointKey;
 
 /// The ports from which one is chosen when none is asked for (RFC 6335 section 6: dynamic ports).
 const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49152..=65535;

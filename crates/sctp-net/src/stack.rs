@@ -3,23 +3,26 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use sctp::{Connect, EndpointConfig};
+use sctp::EndpointConfig;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::carrier::Carrier;
 use crate::claims::OutOfTheBlueDuty;
 use crate::config::{KernelCarrierConfig, RawCarrierConfig, UdpCarrierConfig};
-use crate::directory::{Directory, PeerName};
-use crate::driver::{Driver, Post, SharedMachine, Surroundings};
-use crate::endpoint::{CountedInbox, Endpoint, OneToMany};
+use crate::directory::Directory;
+use crate::driver::{Driver, WorkerContext, WorkerParts};
+use crate::endpoint::{Endpoint, OneToMany};
 use crate::kernel;
-use crate::mailbox::{Command, EndpointKey, Mailbox, NewEndpoint, Style};
+use crate::keys::EndpointKey;
+use crate::mailbox::{Command, Mailbox, NewEndpoint};
 use crate::ports::{NoPort, Ports};
+use crate::stack_handle::{PortSource, StackHandle, WorkerHandle};
 use crate::statistics::StackStatistics;
-use crate::team::Team;
+use crate::style::{CountedInbox, Style};
+use crate::worker_group::WorkerGroup;
 
 /// Carries the packets of any number of SCTP endpoints. Cheap to clone.
 ///
@@ -106,7 +109,7 @@ impl Stack {
                 workers: vec![WorkerHandle {
                     mailbox,
                     commands,
-                    machine: None,
+                    worker: None,
                 }],
             }),
         })
@@ -175,7 +178,7 @@ impl Stack {
     /// Starts the workers.
     fn start(carrier: Carrier, workers: usize, settings: Settings) -> io::Result<Stack> {
         let readers = carrier.ends.iter().filter(|(reader, _)| reader.is_some());
-        let (team, directory) = Team::form(workers, readers.count() < workers);
+        let (group, directory) = WorkerGroup::new(workers, readers.count() < workers);
         let host_wide = settings.peer_encapsulation_port.is_none();
         let ports = Arc::new(Ports::new(host_wide, workers));
         let duty = host_wide.then(OutOfTheBlueDuty::new).transpose()?;
@@ -186,10 +189,10 @@ impl Stack {
             carrier.port,
         );
         let mut handles = Vec::with_capacity(workers);
-        for (team, (reader, writer)) in team.into_iter().zip(carrier.ends) {
+        for (group, (reader, writer)) in group.into_iter().zip(carrier.ends) {
             let mailbox = Arc::new(Mailbox::default());
             let (commands, driver_commands) = mpsc::channel(MAX_COMMANDS);
-            let surroundings = Surroundings {
+            let context = WorkerContext {
                 local_addr,
                 listed_addresses: carrier.listed.clone(),
                 accept_backlog: settings.accept_backlog,
@@ -197,22 +200,22 @@ impl Stack {
                 joint_acknowledgement: settings.joint_acknowledgement,
                 mailbox: Arc::clone(&mailbox),
                 ports: Arc::clone(&ports),
-                worker: team.index(),
+                worker: group.index(),
                 workers,
                 directory: directory.clone(),
             };
-            let post = Post {
+            let parts = WorkerParts {
                 reader,
                 writer,
-                team,
+                group,
                 duty: duty.clone(),
                 commands: driver_commands,
             };
-            let driver = Driver::new(post, surroundings);
+            let driver = Driver::new(parts, context);
             handles.push(WorkerHandle {
                 mailbox,
                 commands,
-                machine: Some(driver.machine()),
+                worker: Some(driver.worker()),
             });
             tokio::spawn(driver.run());
         }
@@ -307,85 +310,4 @@ struct Settings {
     accept_backlog: usize,
     close_timeout: Duration,
     joint_acknowledgement: bool,
-}
-
-/// What all handles of a stack share. The workers end when nobody holds it any more.
-#[derive(Debug)]
-pub(crate) struct StackHandle {
-    pub(crate) local_addr: SocketAddr,
-    pub(crate) local_addresses: Vec<IpAddr>,
-    /// Whether it is known which interface leads to link-local peers.
-    pub(crate) has_zone: bool,
-    /// `None`: no encapsulation.
-    pub(crate) peer_encapsulation_port: Option<u16>,
-    pub(crate) workers: Vec<WorkerHandle>,
-    ports: PortSource,
-    directory: Directory,
-    /// Who gets the next association that is begun here.
-    next_worker: AtomicUsize,
-}
-
-/// Who gives out the SCTP ports.
-#[derive(Debug)]
-enum PortSource {
-    Ours(Arc<Ports>),
-    Kernel(kernel::Opener),
-}
-
-/// How a worker is reached.
-#[derive(Debug)]
-pub(crate) struct WorkerHandle {
-    pub(crate) mailbox: Arc<Mailbox>,
-    commands: mpsc::Sender<Command>,
-    /// Missing where the kernel has the engine.
-    machine: Option<SharedMachine>,
-}
-
-impl StackHandle {
-    /// Hands a command to a worker; `None` when it has ended.
-    pub(crate) async fn ask(&self, worker: usize, command: Command) -> Option<()> {
-        let worker = self.workers.get(worker)?;
-        worker.commands.send(command).await.ok()
-    }
-
-    /// Lets what is on a driver's list be looked at, at once where nobody is at work there.
-    pub(crate) fn drive(&self, worker: usize) {
-        let Some(worker) = self.workers.get(worker) else {
-            return;
-        };
-        let machine = worker.machine.as_ref();
-        if !machine.is_some_and(SharedMachine::attend) {
-            worker.mailbox.call();
-        }
-    }
-
-    /// Hands a command to all workers and waits until all have answered, or ended.
-    pub(crate) async fn ask_all(&self, command: impl Fn(oneshot::Sender<()>) -> Command) {
-        let mut answers = Vec::with_capacity(self.workers.len());
-        for worker in 0..self.workers.len() {
-            let (reply, answer) = oneshot::channel();
-            if self.ask(worker, command(reply)).await.is_some() {
-                answers.push(answer);
-            }
-        }
-        for answer in answers {
-            // No answer means that the worker has ended.
-            answer.await.ok();
-        }
-    }
-
-    /// The worker that is to begin an association: the one that knows the peer, so that there are
-    /// no two with it, else each in turn.
-    pub(crate) fn worker_for(&self, local_port: u16, to: &Connect) -> usize {
-        let known = to.peer.iter().find_map(|path| {
-            self.directory.owner(PeerName {
-                local_port,
-                remote: path.remote,
-                remote_port: to.port,
-            })
-        });
-        known.unwrap_or_else(|| {
-            self.next_worker.fetch_add(1, Ordering::Relaxed) % self.workers.len().max(1)
-        })
-    }
 }

@@ -44,7 +44,7 @@ pub struct CarrierStatistics {
     pub packets_received: u64,
     /// Bytes that arrived.
     pub bytes_received: u64,
-    /// Outgoing packets that an impairment's link dropped.
+    /// OutgoingMessage packets that an impairment's link dropped.
     pub outbound_dropped_by_link: u64,
     /// Incoming packets that an impairment's link dropped.
     pub inbound_dropped_by_link: u64,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
-use sctp_net::Departure;
+use sctp_net::FlushGuard;
 use sip::transaction::TransactionKey;
 use sip::{ConnectionId, Flow, Peer, Transport};
 use tcp_info::tcp_info;
@@ -116,7 +116,7 @@ impl WayOut {
         shared: &Arc<Shared>,
         connection: &Connection,
         messages: Vec<Outgoing>,
-        departures: &mut Vec<Departure>,
+        departures: &mut Vec<FlushGuard>,
     ) -> Vec<Outgoing> {
         match self {
             WayOut::Stream(outbox) => outbox.send(shared, connection, messages),

@@ -11,7 +11,7 @@ use udp_net::NetworkError;
 
 use super::host::addresses_of_host;
 use super::kernel_sctp::refuse_beside_kernel_sctp;
-use super::raw_socket::{Outgoing, RawSocket, ReceiveBuffer};
+use super::raw_socket::{OutgoingMessage, RawSocket, ReceiveBuffer};
 use super::sources::Sources;
 use super::{Arrived, Carrier, Recorder, Reported, any_like, too_big};
 use crate::config::RawCarrierConfig;
@@ -278,12 +278,12 @@ pub(crate) struct Writer {
     recorder: Recorder,
     statistics: CarrierStatistics,
     /// Packets that were larger than the interface takes.
-    refused: VecDeque<Outgoing>,
+    refused: VecDeque<OutgoingMessage>,
 }
 
 struct Outlet {
     socket: Arc<RawSocket>,
-    queue: VecDeque<Outgoing>,
+    queue: VecDeque<OutgoingMessage>,
 }
 
 impl Writer {
@@ -324,7 +324,7 @@ impl Writer {
             let unknown = any_like(path.remote);
             self.recorder.outbound(&transmit, source.unwrap_or(unknown));
         }
-        outlet.queue.push_back(Outgoing {
+        outlet.queue.push_back(OutgoingMessage {
             source,
             destination: path.remote,
             packet: transmit.packet,

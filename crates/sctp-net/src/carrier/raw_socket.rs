@@ -39,7 +39,7 @@ pub(crate) struct RawSocket {
 
 /// A packet to send.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingMessage {
     pub(super) source: Option<IpAddr>,
     pub(super) destination: IpAddr,
     pub(super) packet: Bytes,
@@ -145,7 +145,7 @@ impl RawSocket {
     }
 
     /// Sends as many of the packets as one call can; at least the first.
-    pub(super) fn send(&self, packets: &[Outgoing]) -> io::Result<usize> {
+    pub(super) fn send(&self, packets: &[OutgoingMessage]) -> io::Result<usize> {
         let Some(first) = packets.first() else {
             return Ok(0);
         };
@@ -164,7 +164,7 @@ impl RawSocket {
         self.send_alike(packets.get(..alike).unwrap_or_default(), first.source)
     }
 
-    fn send_alike(&self, packets: &[Outgoing], source: Option<IpAddr>) -> io::Result<usize> {
+    fn send_alike(&self, packets: &[OutgoingMessage], source: Option<IpAddr>) -> io::Result<usize> {
         let send = || send_from(self.io.as_fd(), packets, source);
         match send() {
             // Once more through tokio, which then knows to wait for room.
@@ -181,7 +181,7 @@ impl RawSocket {
 /// One send call.
 fn send_from(
     socket: BorrowedFd<'_>,
-    packets: &[Outgoing],
+    packets: &[OutgoingMessage],
     source: Option<IpAddr>,
 ) -> io::Result<usize> {
     let slices: Vec<[IoSlice<'_>; 1]> = packets

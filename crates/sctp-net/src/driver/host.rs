@@ -15,7 +15,7 @@ pub(super) struct HostAddresses {
 
 impl HostAddresses {
     /// Tells the engine of the host's addresses, if it has not been told lately.
-    pub(super) fn tell(&mut self, now: Instant, engine: &mut sctp::Endpoint) {
+    pub(super) fn refresh(&mut self, now: Instant, engine: &mut sctp::Endpoint) {
         if self.until.is_some_and(|until| now < until) {
             return;
         }

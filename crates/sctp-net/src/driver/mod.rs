@@ -1,11 +1,11 @@
-//! The task that serves a stack, or one of several: it waits for packets, commands and deadlines, and lets the
-//! [`Machine`] do what they ask for. Handles that have something to send may do so by themselves.
+//! The task of a worker: it waits for packets, commands and deadlines, and hands them to the [`Worker`]. Handles
+//! with something to send may run the worker themselves.
 
+mod claimed_peers;
 mod deadlines;
 mod host;
-mod machine;
-mod names;
 mod port;
+mod worker;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,9 +20,9 @@ use crate::claims::OutOfTheBlueDuty;
 use crate::directory::Directory;
 use crate::mailbox::{Command, Mailbox};
 use crate::ports::Ports;
-use crate::team::{HandedOver, Team};
-use machine::Machine;
-pub(crate) use machine::SharedMachine;
+use crate::worker_group::{HandedOver, WorkerGroup};
+pub(crate) use worker::SharedWorker;
+use worker::Worker;
 
 /// How many commands are served before packets are looked at again.
 const COMMAND_BATCH: usize = 64;
@@ -33,12 +33,12 @@ const LAST_PACKETS: Duration = Duration::from_secs(2);
 pub(crate) struct Driver {
     /// Missing where another worker reads for this one.
     reader: Option<Reader>,
-    team: Team,
+    group: WorkerGroup,
     commands: mpsc::Receiver<Command>,
     /// Somebody may still send commands.
     commands_open: bool,
     mailbox: Arc<Mailbox>,
-    machine: SharedMachine,
+    worker: SharedWorker,
     /// What other workers have handed over.
     handed_over: Vec<HandedOver>,
     /// Those who wait for the end, once it has been asked for.
@@ -48,20 +48,20 @@ pub(crate) struct Driver {
     local_addr: SocketAddr,
 }
 
-/// What a worker works with.
-pub(crate) struct Post {
+/// The parts that a worker is made of.
+pub(crate) struct WorkerParts {
     /// Missing where another worker reads for this one.
     pub(crate) reader: Option<Reader>,
     pub(crate) writer: Writer,
-    pub(crate) team: Team,
-    /// Who answers packets to ports that nobody has, where ports are the whole host's.
+    pub(crate) group: WorkerGroup,
+    /// Decides on answers to packets for ports without endpoint, where ports are shared with other programs.
     pub(crate) duty: Option<Arc<Mutex<OutOfTheBlueDuty>>>,
     pub(crate) commands: mpsc::Receiver<Command>,
 }
 
-/// What a worker and its ports know of the stack.
+/// What a worker and its ports share.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct WorkerContext {
     /// Stands in where the local address of a path is not known.
     pub(crate) local_addr: SocketAddr,
     /// The addresses that peers are told of.
@@ -85,84 +85,84 @@ enum Wake {
     Writable(io::Result<()>),
     HandedOver,
     Command(Option<Command>),
-    Attention,
+    Service,
     Timeout,
     AllFinished,
 }
 
-/// What is to be done after a wake was served.
-enum Then {
-    GoOn,
+/// What comes after a wake was served.
+enum Next {
+    Continue,
     /// Everything has ended: what is on its way is to leave.
     Drain,
     End,
 }
 
 impl Driver {
-    pub(crate) fn new(post: Post, surroundings: Surroundings) -> Self {
-        let Post {
+    pub(crate) fn new(parts: WorkerParts, context: WorkerContext) -> Self {
+        let WorkerParts {
             reader,
             writer,
-            team,
+            group,
             duty,
             commands,
-        } = post;
+        } = parts;
         Self {
             reader,
-            team,
+            group,
             commands,
             commands_open: true,
-            mailbox: Arc::clone(&surroundings.mailbox),
-            local_addr: surroundings.local_addr,
-            machine: SharedMachine::new(Machine::new(writer, duty, surroundings)),
+            mailbox: Arc::clone(&context.mailbox),
+            local_addr: context.local_addr,
+            worker: SharedWorker::new(Worker::new(writer, duty, context)),
             handed_over: Vec::new(),
             closing: None,
             finished: false,
         }
     }
 
-    /// By which handles do what cannot wait.
-    pub(crate) fn machine(&self) -> SharedMachine {
-        self.machine.clone()
+    /// By which handles can run the worker.
+    pub(crate) fn worker(&self) -> SharedWorker {
+        self.worker.clone()
     }
 
     /// Serves until the stack is closed and everything has ended.
     pub(crate) async fn run(mut self) {
-        let mut alarm = Box::pin(tokio::time::sleep_until(Instant::now().into()));
+        let mut wake_at = Box::pin(tokio::time::sleep_until(Instant::now().into()));
         loop {
             // A carrier with packets in it is always ready: others get their turn here.
             tokio::task::coop::consume_budget().await;
-            let wake = self.wait(alarm.as_mut()).await;
+            let wake = self.wait(wake_at.as_mut()).await;
             match self.serve(wake) {
-                Then::GoOn => {}
-                Then::Drain => {
-                    self.machine.drain(LAST_PACKETS).await;
-                    if self.team.is_alone() {
+                Next::Continue => {}
+                Next::Drain => {
+                    self.worker.drain(LAST_PACKETS).await;
+                    if self.group.is_alone() {
                         break;
                     }
                     self.finished = true;
-                    self.team.finish();
+                    self.group.finish();
                 }
-                Then::End => break,
+                Next::End => break,
             }
         }
     }
 
-    async fn wait(&mut self, mut alarm: std::pin::Pin<&mut Sleep>) -> Wake {
+    async fn wait(&mut self, mut wake_at: std::pin::Pin<&mut Sleep>) -> Wake {
         // Deadlines that have moved to later are looked at too early, once: they move with every packet.
-        let rung = alarm.is_elapsed();
-        let set = (!rung).then(|| alarm.deadline().into_std());
-        let Some(rest) = self.machine.rest(set) else {
+        let rung = wake_at.is_elapsed();
+        let set = (!rung).then(|| wake_at.deadline().into_std());
+        let Some(rest) = self.worker.next_wait(set) else {
             return Wake::AllFinished;
         };
-        if let Some(deadline) = rest.alarm
+        if let Some(deadline) = rest.wake_at
             && set != Some(deadline)
         {
-            alarm.as_mut().reset(deadline.into());
+            wake_at.as_mut().reset(deadline.into());
         }
         let Driver {
             reader,
-            team,
+            group,
             commands,
             mailbox,
             ..
@@ -170,100 +170,100 @@ impl Driver {
         tokio::select! {
             result = receive(reader.as_mut()) => Wake::Packets(result),
             result = writable(rest.blocked.as_ref()), if rest.blocked.is_some() => Wake::Writable(result),
-            ended = team.wait(&mut self.handed_over), if !team.is_alone() => match ended {
+            ended = group.wait(&mut self.handed_over), if !group.is_alone() => match ended {
                 true => Wake::AllFinished,
                 false => Wake::HandedOver,
             },
             command = commands.recv(), if self.commands_open => Wake::Command(command),
-            () = mailbox.wait() => Wake::Attention,
-            () = alarm.as_mut(), if rest.alarm.is_some() => Wake::Timeout,
+            () = mailbox.service().woken() => Wake::Service,
+            () = wake_at.as_mut(), if rest.wake_at.is_some() => Wake::Timeout,
         }
     }
 
-    fn serve(&mut self, wake: Wake) -> Then {
-        let shared = self.machine.clone();
-        let mut machine = shared.lock();
-        let Some(machine) = machine.as_deref_mut().and_then(Option::as_mut) else {
-            // Whoever served it has panicked.
-            self.team.fail();
-            return Then::End;
+    fn serve(&mut self, wake: Wake) -> Next {
+        let shared = self.worker.clone();
+        let mut worker = shared.lock();
+        let Some(worker) = worker.as_deref_mut().and_then(Option::as_mut) else {
+            // The thread that ran it has panicked.
+            self.group.fail();
+            return Next::End;
         };
         let now = Instant::now();
         // Endpoints are opened before the commands that are meant for them.
-        machine.attend(now);
+        worker.service(now);
         match wake {
-            Wake::Packets(Ok(())) => self.handle_packets(machine, now),
+            Wake::Packets(Ok(())) => self.handle_packets(worker, now),
             Wake::Packets(Err(error)) | Wake::Writable(Err(error)) => {
                 let local = self.local_addr;
                 tracing::error!(%local, %error, "the carrier under SCTP failed");
                 // The others cannot go on alone.
-                self.team.fail();
-                return Then::End;
+                self.group.fail();
+                return Next::End;
             }
-            Wake::Writable(Ok(())) | Wake::Attention => {}
+            Wake::Writable(Ok(())) | Wake::Service => {}
             Wake::HandedOver => {
                 for item in self.handed_over.drain(..) {
-                    machine.handle_handed_over(now, item);
+                    worker.handle_handed_over(now, item);
                 }
             }
-            Wake::Command(Some(command)) => self.handle_commands(machine, now, command),
+            Wake::Command(Some(command)) => self.handle_commands(worker, now, command),
             Wake::Command(None) => {
                 self.commands_open = false;
-                self.close(machine, now, None);
+                self.close(worker, now, None);
             }
-            Wake::Timeout => machine.handle_timeouts(now),
-            Wake::AllFinished => return Then::End,
+            Wake::Timeout => worker.handle_timeouts(now),
+            Wake::AllFinished => return Next::End,
         }
-        machine.settle(now);
-        machine.attend_latecomers(now);
-        match self.closing.is_some() && machine.has_no_ports() && !self.finished {
-            true => Then::Drain,
-            false => Then::GoOn,
+        worker.flush(now);
+        worker.service_again(now);
+        match self.closing.is_some() && worker.has_no_ports() && !self.finished {
+            true => Next::Drain,
+            false => Next::Continue,
         }
     }
 
-    fn handle_packets(&mut self, machine: &mut Machine, now: Instant) {
+    fn handle_packets(&mut self, worker: &mut Worker, now: Instant) {
         let Some(reader) = &mut self.reader else {
             return;
         };
         while let Some(arrived) = reader.pop() {
-            machine.handle_packet(now, arrived, &self.team);
+            worker.handle_packet(now, arrived, &self.group);
         }
         while let Some(reported) = reader.pop_error() {
-            machine.handle_error(now, reported, &self.team);
+            worker.handle_error(now, reported, &self.group);
         }
     }
 
-    fn handle_commands(&mut self, machine: &mut Machine, now: Instant, first: Command) {
-        self.handle_command(machine, now, first);
+    fn handle_commands(&mut self, worker: &mut Worker, now: Instant, first: Command) {
+        self.handle_command(worker, now, first);
         for _ in 1..COMMAND_BATCH {
             let Ok(command) = self.commands.try_recv() else {
                 return;
             };
-            // One that was sent after `attend` may be for an endpoint opened after it, too.
-            machine.attend(now);
-            self.handle_command(machine, now, command);
+            // One that was sent after `service` may be for an endpoint opened after it, too.
+            worker.service(now);
+            self.handle_command(worker, now, command);
         }
     }
 
-    fn handle_command(&mut self, machine: &mut Machine, now: Instant, command: Command) {
+    fn handle_command(&mut self, worker: &mut Worker, now: Instant, command: Command) {
         match command {
             Command::Statistics { reply } => {
-                let mut statistics = machine.statistics();
+                let mut statistics = worker.statistics();
                 if let Some(reader) = &self.reader {
                     statistics.carrier += reader.statistics();
                 }
                 // Who asked may have gone meanwhile.
                 reply.send(statistics).ok();
             }
-            Command::CloseStack { reply } => self.close(machine, now, Some(reply)),
-            other => machine.handle_command(now, other),
+            Command::CloseStack { reply } => self.close(worker, now, Some(reply)),
+            other => worker.handle_command(now, other),
         }
     }
 
-    fn close(&mut self, machine: &mut Machine, now: Instant, reply: Option<oneshot::Sender<()>>) {
+    fn close(&mut self, worker: &mut Worker, now: Instant, reply: Option<oneshot::Sender<()>>) {
         self.closing.get_or_insert_default().extend(reply);
-        machine.close(now);
+        worker.close(now);
     }
 }
 
@@ -272,8 +272,8 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.mailbox.close();
-        if let Some(machine) = self.machine.take() {
-            let mut statistics = machine.finish(Instant::now());
+        if let Some(worker) = self.worker.take() {
+            let mut statistics = worker.finish(Instant::now());
             if let Some(reader) = &self.reader {
                 statistics.carrier += reader.statistics();
             }

@@ -6,19 +6,36 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::port::{Port, Surroundings};
+use super::port::{Port, StackContext};
 use super::watch::{Ready, Watches};
-use crate::mailbox::{Attention, Command, EndpointKey};
+use crate::config::KernelCarrierConfig;
+use crate::keys::EndpointKey;
+use crate::mailbox::{Command, Mailbox};
+use crate::service_queue::ServiceRequests;
 use crate::statistics::StackStatistics;
 
-pub(super) struct Driver {
+/// Starts the task that serves a stack.
+pub(crate) fn start(
+    config: &KernelCarrierConfig,
+    mailbox: Arc<Mailbox>,
+    commands: mpsc::Receiver<Command>,
+) {
+    let context = StackContext {
+        accept_backlog: config.accept_backlog,
+        close_timeout: config.close_timeout,
+        mailbox,
+    };
+    tokio::spawn(Driver::new(commands, context).run());
+}
+
+struct Driver {
     commands: mpsc::Receiver<Command>,
     /// Somebody may still send commands.
     commands_open: bool,
     /// The endpoints, by how many had been opened before each.
     ports: BTreeMap<u64, Port>,
     watches: Watches,
-    surroundings: Surroundings,
+    context: StackContext,
     /// Those who wait for the end, once it has been asked for.
     closing: Option<Vec<oneshot::Sender<()>>>,
     /// What the endpoints counted that are no more.
@@ -29,18 +46,18 @@ pub(super) struct Driver {
 enum Wake {
     Ready(Ready),
     Command(Option<Command>),
-    Attention,
+    Service,
     Timeout,
 }
 
 impl Driver {
-    pub(super) fn new(commands: mpsc::Receiver<Command>, surroundings: Surroundings) -> Self {
+    pub(super) fn new(commands: mpsc::Receiver<Command>, context: StackContext) -> Self {
         Self {
             commands,
             commands_open: true,
             ports: BTreeMap::new(),
             watches: Watches::default(),
-            surroundings,
+            context,
             closing: None,
             counted: StackStatistics::default(),
         }
@@ -52,7 +69,7 @@ impl Driver {
             let wake = self.wait().await;
             let now = Instant::now();
             // Endpoints are opened before the commands that are meant for them.
-            self.attend(now);
+            self.service(now);
             match wake {
                 Wake::Ready(ready) => {
                     if let Some(port) = self.ports.get_mut(&ready.owner.endpoint) {
@@ -64,14 +81,14 @@ impl Driver {
                     self.commands_open = false;
                     self.close(now, None);
                 }
-                Wake::Attention => {}
+                Wake::Service => {}
                 Wake::Timeout => {
                     for port in self.ports.values_mut() {
                         port.handle_timeout(now);
                     }
                 }
             }
-            self.settle();
+            self.flush();
         }
     }
 
@@ -87,29 +104,29 @@ impl Driver {
         tokio::select! {
             ready = self.watches.next() => Wake::Ready(ready),
             command = self.commands.recv(), if self.commands_open => Wake::Command(command),
-            () = self.surroundings.mailbox.wait() => Wake::Attention,
+            () = self.context.mailbox.service().woken() => Wake::Service,
             () = timeout => Wake::Timeout,
         }
     }
 
     /// Looks at everything that handles have put on the list.
-    fn attend(&mut self, now: Instant) {
-        let Attention {
-            new_endpoints,
+    fn service(&mut self, now: Instant) {
+        let (new_endpoints, requests) = self.context.mailbox.take();
+        let ServiceRequests {
             associations,
-            endpoints,
+            inboxes,
             abandoned_connects,
             dropped_endpoints,
-        } = self.surroundings.mailbox.take();
-        let deadline = now + self.surroundings.close_timeout;
+        } = requests;
+        let deadline = now + self.context.close_timeout;
         for endpoint in new_endpoints {
             let style = endpoint.style.clone();
             let (key, config) = (endpoint.key, endpoint.config);
             let Some(socket) = endpoint.socket else {
                 continue;
             };
-            let surroundings = self.surroundings.clone();
-            match Port::new(key, socket, config, endpoint.style, surroundings) {
+            let context = self.context.clone();
+            match Port::new(key, socket, config, endpoint.style, context) {
                 Ok(mut port) => {
                     if self.closing.is_some() {
                         port.close(deadline, None);
@@ -124,12 +141,12 @@ impl Driver {
         }
         for key in associations {
             if let Some(port) = self.port(key.endpoint) {
-                port.attend_association(key.id);
+                port.service_association(key.id);
             }
         }
-        for endpoint in endpoints {
+        for endpoint in inboxes {
             if let Some(port) = self.port(endpoint) {
-                port.attend_inbox();
+                port.service_inbox();
             }
         }
         for endpoint in abandoned_connects {
@@ -176,7 +193,7 @@ impl Driver {
             }
             Command::Statistics { reply } => drop(reply.send(self.statistics())),
             Command::CloseEndpoint { endpoint, reply } => {
-                let deadline = now + self.surroundings.close_timeout;
+                let deadline = now + self.context.close_timeout;
                 match self.port(endpoint) {
                     Some(port) => port.close(deadline, Some(reply)),
                     None => drop(reply.send(())),
@@ -187,7 +204,7 @@ impl Driver {
     }
 
     /// Ends what has nothing left to do, and waits for the rest.
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         for port in self.ports.values_mut() {
             port.watch(&self.watches);
         }
@@ -198,9 +215,9 @@ impl Driver {
     }
 
     fn close(&mut self, now: Instant, reply: Option<oneshot::Sender<()>>) {
-        self.surroundings.mailbox.close();
+        self.context.mailbox.close();
         self.closing.get_or_insert_default().extend(reply);
-        let deadline = now + self.surroundings.close_timeout;
+        let deadline = now + self.context.close_timeout;
         for port in self.ports.values_mut() {
             port.close(deadline, None);
         }
@@ -223,9 +240,9 @@ impl Driver {
 /// However it ends, nobody waits for it in vain: also when the runtime is shut down before.
 impl Drop for Driver {
     fn drop(&mut self) {
-        let mailbox = Arc::clone(&self.surroundings.mailbox);
+        let mailbox = Arc::clone(&self.context.mailbox);
         mailbox.close();
-        for endpoint in mailbox.take().new_endpoints {
+        for endpoint in mailbox.take().0 {
             endpoint.style.worker_finished();
         }
         for port in std::mem::take(&mut self.ports).into_values() {

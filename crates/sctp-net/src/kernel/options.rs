@@ -147,8 +147,8 @@ pub(super) fn apply_to_path(
         None => 0,
     };
     let mut interval = 0;
-    if let Some(asked) = config.hb_interval {
-        interval = milliseconds(asked);
+    if let Some(configured) = config.hb_interval {
+        interval = milliseconds(configured);
         if config.heartbeats.is_none() {
             // The kernel takes no interval without it.
             flags |= SPP_HB_ENABLE;

@@ -13,21 +13,22 @@ use sctp::{
 };
 use tokio::sync::oneshot;
 
-use super::got::Got;
-use super::known::{Connecting, Known};
+use super::association::{Connecting, PortAssociation};
 use super::options;
+use super::received::Received;
 use super::socket::{RECEIVE_BUFFER, Socket};
-use super::status::Asked;
+use super::status::AssociationQuery;
 use super::watch::{Direction, Owner, Ready, Watched, Watches};
-use crate::endpoint::Item;
 use crate::error::{CloseCause, ConnectError};
-use crate::mailbox::{ConnectReply, Control, EndpointKey, Mailbox, Style};
-use crate::outbox::Ending;
+use crate::keys::EndpointKey;
+use crate::mailbox::{Control, Mailbox};
+use crate::send_queue::Ending;
 use crate::statistics::StackStatistics;
+use crate::style::{ConnectReply, InboxEvent, Style};
 
 /// What an endpoint knows of its stack.
 #[derive(Clone, Debug)]
-pub(super) struct Surroundings {
+pub(super) struct StackContext {
     pub(super) accept_backlog: usize,
     pub(super) close_timeout: Duration,
     pub(super) mailbox: Arc<Mailbox>,
@@ -43,14 +44,14 @@ pub(super) struct Port {
     pub(super) main: Watched,
     pub(super) config: EndpointConfig,
     pub(super) style: Style,
-    pub(super) associations: BTreeMap<AssociationId, Known>,
+    pub(super) associations: BTreeMap<AssociationId, PortAssociation>,
     pub(super) connecting: BTreeMap<i32, Connecting>,
     /// The associations by the kernel's names of them.
-    pub(super) names: BTreeMap<i32, AssociationId>,
+    pub(super) by_assoc_id: BTreeMap<i32, AssociationId>,
     /// An association of the main socket that has ended, while it is read which messages were not sent.
     pub(super) leaving: Option<AssociationId>,
     /// What was read from the main socket and is still to be dealt with.
-    pub(super) held: Option<Got>,
+    pub(super) held: Option<Received>,
     /// What is to be waited for from now on.
     pub(super) wanted: Vec<(Option<AssociationId>, Direction)>,
     pub(super) buffer: Vec<u8>,
@@ -59,7 +60,7 @@ pub(super) struct Port {
     closing: Option<Closing>,
     /// How many associations there were.
     pub(super) begun: u64,
-    pub(super) surroundings: Surroundings,
+    pub(super) context: StackContext,
     pub(super) counted: StackStatistics,
 }
 
@@ -79,7 +80,7 @@ impl Port {
         socket: Socket,
         config: EndpointConfig,
         style: Style,
-        surroundings: Surroundings,
+        context: StackContext,
     ) -> io::Result<Self> {
         let owner = Owner {
             endpoint: key.number,
@@ -92,7 +93,7 @@ impl Port {
             style,
             associations: BTreeMap::new(),
             connecting: BTreeMap::new(),
-            names: BTreeMap::new(),
+            by_assoc_id: BTreeMap::new(),
             leaving: None,
             held: None,
             wanted: vec![(None, Direction::Read)],
@@ -100,7 +101,7 @@ impl Port {
             open: true,
             closing: None,
             begun: 0,
-            surroundings,
+            context,
             counted: StackStatistics::default(),
         })
     }
@@ -151,14 +152,14 @@ impl Port {
         let addresses: Vec<IpAddr> = to.peer.iter().map(|path| path.remote).collect();
         let config = to.config.as_ref().unwrap_or(&self.config);
         match self.begin(&addresses, to.port, to.config.as_ref()) {
-            Ok(name) => {
+            Ok(assoc_id) => {
                 let connecting = Connecting {
                     remote,
                     since: Instant::now(),
                     config: config.clone(),
                     reply,
                 };
-                self.connecting.insert(name, connecting);
+                self.connecting.insert(assoc_id, connecting);
             }
             Err(error) => {
                 let already = matches!(
@@ -194,9 +195,9 @@ impl Port {
         };
         // The socket's settings hold for what begins now.
         let applied = options::apply_to_future(socket.as_fd(), config);
-        let name = applied.and_then(|()| socket.connect(addresses, port));
+        let assoc_id = applied.and_then(|()| socket.connect(addresses, port));
         options::apply_to_future(socket.as_fd(), &self.config)?;
-        name
+        assoc_id
     }
 
     /// Gives up the associations that nobody waits for any more.
@@ -204,36 +205,37 @@ impl Port {
         let abandoned = self
             .connecting
             .extract_if(.., |_, connecting| connecting.reply.is_closed());
-        for (name, _) in abandoned {
+        for (assoc_id, _) in abandoned {
             // It is refused for one that has just failed.
-            self.main.socket().abort(name, b"").ok();
+            self.main.socket().abort(assoc_id, b"").ok();
         }
     }
 
     /// Changes something about an association.
     pub(super) fn control(&mut self, id: AssociationId, control: Control) -> Result<(), PathError> {
-        let known = self.associations.get(&id);
-        let known = known.ok_or(PathError::UnknownAssociation)?;
-        let asked = self.asked(known);
-        let socket = asked.socket.as_fd();
+        let association = self.associations.get(&id);
+        let association = association.ok_or(PathError::UnknownAssociation)?;
+        let query = self.query(association);
+        let socket = query.socket.as_fd();
         match control {
-            Control::SetPrimary(remote) => asked.set_primary(remote),
+            Control::SetPrimary(remote) => query.set_primary(remote),
             Control::RequestHeartbeat(remote) => {
-                let peer = asked.peer(remote)?;
-                let done = options::request_heartbeat(socket, known.name, peer);
+                let peer = query.peer(remote)?;
+                let done = options::request_heartbeat(socket, association.assoc_id, peer);
                 done.map_err(|_| PathError::UnknownPath)
             }
             Control::Configure(config) => {
-                if asked.status().is_none() {
+                if query.status().is_none() {
                     return Err(PathError::UnknownAssociation);
                 }
-                let done = options::apply_to_association(socket, known.name, &config);
+                let done = options::apply_to_association(socket, association.assoc_id, &config);
                 done.unwrap_or_else(|error| tracing::warn!(%id, "{error}"));
                 Ok(())
             }
             Control::ConfigurePath(remote, config) => {
-                let peer = asked.peer(remote)?;
-                let done = options::apply_to_path(socket, known.name, Some(peer), &config);
+                let peer = query.peer(remote)?;
+                let done =
+                    options::apply_to_path(socket, association.assoc_id, Some(peer), &config);
                 done.unwrap_or_else(|error| tracing::warn!(%id, %remote, "{error}"));
                 Ok(())
             }
@@ -241,8 +243,8 @@ impl Port {
     }
 
     pub(super) fn status(&self, id: AssociationId) -> Option<AssociationStatus> {
-        let known = self.associations.get(&id)?;
-        self.asked(known).status()
+        let association = self.associations.get(&id)?;
+        self.query(association).status()
     }
 
     pub(super) fn association_statistics(
@@ -258,17 +260,17 @@ impl Port {
             self.ask_counters(id);
         }
         let mut sum = self.counted;
-        for known in self.associations.values() {
-            add(&mut sum, known.counted);
+        for association in self.associations.values() {
+            add(&mut sum, association.counted);
         }
         sum
     }
 
     /// The handles of an association want something.
-    pub(super) fn attend_association(&mut self, id: AssociationId) {
-        if let Some(known) = self.associations.get(&id) {
-            known.shared.unlist();
-            let may_read = known.paused || known.shared.is_released();
+    pub(super) fn service_association(&mut self, id: AssociationId) {
+        if let Some(association) = self.associations.get(&id) {
+            association.shared.service_begins();
+            let may_read = association.paused || association.shared.is_released();
             self.send_from(id);
             if may_read {
                 self.read_own(id);
@@ -277,7 +279,7 @@ impl Port {
     }
 
     /// The inbox of an endpoint in one-to-many style has room again.
-    pub(super) fn attend_inbox(&mut self) {
+    pub(super) fn service_inbox(&mut self) {
         self.read_main();
     }
 
@@ -307,13 +309,13 @@ impl Port {
             accepts.inbox.clear();
             accepts.inbox.end();
         }
-        for (name, _) in std::mem::take(&mut self.connecting) {
+        for (assoc_id, _) in std::mem::take(&mut self.connecting) {
             // It is refused for one that has just failed.
-            self.main.socket().abort(name, b"").ok();
+            self.main.socket().abort(assoc_id, b"").ok();
         }
         for id in self.ids() {
-            if let Some(known) = self.associations.get(&id) {
-                known.shared.outbox.end(Ending::Shutdown);
+            if let Some(association) = self.associations.get(&id) {
+                association.shared.send_queue.end(Ending::Shutdown);
             }
             self.send_from(id);
             self.read_own(id);
@@ -334,9 +336,9 @@ impl Port {
     /// The port is given up: everyone who waits for it is told.
     pub(super) fn finish(mut self) -> StackStatistics {
         let statistics = self.statistics();
-        for known in self.associations.values() {
-            known.shared.set_ended(CloseCause::StackClosed);
-            known.shared.inbox.end();
+        for association in self.associations.values() {
+            association.shared.set_ended(CloseCause::StackClosed);
+            association.shared.inbox.end();
         }
         self.style.worker_finished();
         let closing = self.closing.take();
@@ -360,7 +362,7 @@ impl Port {
                 if self
                     .associations
                     .get(&id)
-                    .is_some_and(|known| known.aborted)
+                    .is_some_and(|association| association.aborted)
                 {
                     // The kernel has had its time to tell of the end.
                     let item = self.remove(id, CloseCause::Lost(LostCause::AbortedLocally));
@@ -376,19 +378,20 @@ impl Port {
 
     /// Gives what an association's handles have left for the kernel to the kernel.
     pub(super) fn send_from(&mut self, id: AssociationId) {
-        let Some(known) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
-        if known.ended.is_some() {
+        if association.ended.is_some() {
             return;
         }
-        let watched = known.own.as_ref().unwrap_or(&self.main);
-        let (name, remote_port) = (known.name, known.shared.peer.port());
+        let watched = association.own.as_ref().unwrap_or(&self.main);
+        let (assoc_id, remote_port) = (association.assoc_id, association.shared.peer.port());
         let mut blocked = false;
-        let counted = &mut known.counted;
-        let ending = known.shared.outbox.drain(|message| {
-            let send =
-                |socket: &Socket| socket.send(name, remote_port, &message.info, &message.payload);
+        let counted = &mut association.counted;
+        let ending = association.shared.send_queue.drain(|message| {
+            let send = |socket: &Socket| {
+                socket.send(assoc_id, remote_port, &message.info, &message.payload)
+            };
             match watched.try_write(send) {
                 Ok(()) => counted.messages_sent += 1,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -398,20 +401,20 @@ impl Port {
                 Err(error) => {
                     // The peer shuts down, or has restarted and taken the stream away.
                     tracing::debug!(%id, %error, "a message cannot be sent");
-                    known.shared.tell_not_sent(message);
+                    association.shared.notify_send_failed(message);
                 }
             }
             true
         });
         if blocked {
-            let owner = known.own.is_some().then_some(id);
+            let owner = association.own.is_some().then_some(id);
             self.wanted.push((owner, Direction::Write));
         }
         match ending {
-            Some(Ending::Shutdown) if !known.shutting_down => {
-                known.shutting_down = true;
+            Some(Ending::Shutdown) if !association.shutting_down => {
+                association.shutting_down = true;
                 // It is refused for one that has ended, which a notification will tell.
-                watched.socket().shut_down(name).ok();
+                watched.socket().shut_down(assoc_id).ok();
                 self.ask_counters(id);
             }
             Some(Ending::Abort(reason)) => self.abort(id, &reason),
@@ -422,15 +425,15 @@ impl Port {
     /// Ends an association at once.
     pub(super) fn abort(&mut self, id: AssociationId, reason: &[u8]) {
         self.ask_counters(id);
-        let Some(known) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
-        if std::mem::replace(&mut known.aborted, true) {
+        if std::mem::replace(&mut association.aborted, true) {
             return;
         }
-        let has_own = known.own.is_some();
-        let watched = known.own.as_ref().unwrap_or(&self.main);
-        let aborted = watched.socket().abort(known.name, reason);
+        let has_own = association.own.is_some();
+        let watched = association.own.as_ref().unwrap_or(&self.main);
+        let aborted = watched.socket().abort(association.assoc_id, reason);
         if has_own {
             self.read_rest(id);
             self.remove(id, CloseCause::Lost(LostCause::AbortedLocally));
@@ -442,29 +445,31 @@ impl Port {
     }
 
     /// An association is no more; what an endpoint in one-to-many style is to tell of it.
-    pub(super) fn remove(&mut self, id: AssociationId, cause: CloseCause) -> Option<Item> {
-        let known = self.associations.remove(&id)?;
-        self.names.remove(&known.name);
-        add(&mut self.counted, known.counted);
-        let shared = known.shared;
+    pub(super) fn remove(&mut self, id: AssociationId, cause: CloseCause) -> Option<InboxEvent> {
+        let association = self.associations.remove(&id)?;
+        self.by_assoc_id.remove(&association.assoc_id);
+        add(&mut self.counted, association.counted);
+        let shared = association.shared;
         shared.set_ended(cause.clone());
         shared.inbox.end();
-        let told = matches!(self.style, Style::OneToMany(_)) && !shared.is_released();
-        told.then_some(Item::Closed(shared, cause))
+        let is_reported = matches!(self.style, Style::OneToMany(_)) && !shared.is_released();
+        is_reported.then_some(InboxEvent::Closed(shared, cause))
     }
 
     fn ask_counters(&mut self, id: AssociationId) {
-        let told = self.associations.get(&id);
-        let told = told.and_then(|known| self.asked(known).statistics());
-        if let (Some(told), Some(known)) = (told, self.associations.get_mut(&id)) {
-            known.count(told);
+        let counters = self
+            .associations
+            .get(&id)
+            .and_then(|association| self.query(association).statistics());
+        if let (Some(counters), Some(association)) = (counters, self.associations.get_mut(&id)) {
+            association.count(counters);
         }
     }
 
-    fn asked<'a>(&'a self, known: &'a Known) -> Asked<'a> {
-        Asked {
-            socket: known.own.as_ref().unwrap_or(&self.main).socket(),
-            association: known.name,
+    fn query<'a>(&'a self, association: &'a PortAssociation) -> AssociationQuery<'a> {
+        AssociationQuery {
+            socket: association.own.as_ref().unwrap_or(&self.main).socket(),
+            association: association.assoc_id,
         }
     }
 

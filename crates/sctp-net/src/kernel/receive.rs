@@ -7,17 +7,16 @@ use std::sync::Arc;
 
 use sctp::{AssociationId, ReceivedMessage};
 
-use super::got::Got;
-use super::known::TooLarge;
+use super::association::TooLarge;
 use super::notification::{Content, KernelNotification};
 use super::port::Port;
+use super::received::Received;
 use super::socket::Arrived;
 use super::watch::Direction;
-use crate::endpoint::Item;
 use crate::error::CloseCause;
 use crate::inbox::Filled;
-use crate::mailbox::Style;
-use crate::outbox::Ending;
+use crate::send_queue::Ending;
+use crate::style::{InboxEvent, Style};
 
 /// How often a socket is read before others have their turn.
 const TURN: usize = 256;
@@ -43,7 +42,7 @@ impl Port {
                 while let Some((item, _)) = self.next_item(&mut turn) {
                     // Of an association that had ended before it could get a socket of its own: the
                     // kernel's buffer bounds how much there is.
-                    if let Item::Message(shared, message) = item {
+                    if let InboxEvent::Message(shared, message) = item {
                         shared.inbox.push(message);
                     }
                 }
@@ -57,64 +56,66 @@ impl Port {
     }
 
     /// The next item of the socket of all associations, and the bytes of its payload.
-    fn next_item(&mut self, turn: &mut usize) -> Option<(Item, usize)> {
+    fn next_item(&mut self, turn: &mut usize) -> Option<(InboxEvent, usize)> {
         loop {
-            let got = match self.held.take() {
-                Some(got) => Some(got),
+            let received = match self.held.take() {
+                Some(received) => Some(received),
                 None => self.receive(None, turn),
             };
             if let Some(id) = self.leaving
-                && !got.as_ref().is_some_and(|got| self.is_about(got, id))
+                && !received
+                    .as_ref()
+                    .is_some_and(|received| self.is_about(received, id))
             {
                 self.leaving = None;
-                self.held = got;
-                let known = self.associations.get_mut(&id);
-                let cause = known.and_then(|known| known.ended.take());
+                self.held = received;
+                let association = self.associations.get_mut(&id);
+                let cause = association.and_then(|association| association.ended.take());
                 match cause.and_then(|cause| self.remove(id, cause)) {
                     Some(item) => return Some((item, 0)),
                     None => continue,
                 }
             }
-            match got? {
-                Got::Message(id, message) => {
-                    let Some(known) = self.associations.get(&id) else {
+            match received? {
+                Received::Message(id, message) => {
+                    let Some(association) = self.associations.get(&id) else {
                         continue;
                     };
-                    if self.is_closing() || known.shared.is_released() {
+                    if self.is_closing() || association.shared.is_released() {
                         continue;
                     }
                     let bytes = message.payload.len();
-                    let shared = Arc::clone(&known.shared);
-                    return Some((Item::Message(shared, message), bytes));
+                    let shared = Arc::clone(&association.shared);
+                    return Some((InboxEvent::Message(shared, message), bytes));
                 }
-                Got::Notification(peer, notification) => {
+                Received::Notification(peer, notification) => {
                     if let Some(item) = self.handle_notification(peer, notification) {
                         return Some((item, 0));
                     }
                 }
-                Got::Nothing => {}
+                Received::Nothing => {}
             }
         }
     }
 
     /// Whether it is a notification about an association.
-    fn is_about(&self, got: &Got, id: AssociationId) -> bool {
-        let Got::Notification(_, notification) = got else {
+    fn is_about(&self, received: &Received, id: AssociationId) -> bool {
+        let Received::Notification(_, notification) = received else {
             return false;
         };
-        self.names.get(&notification.association) == Some(&id)
+        self.by_assoc_id.get(&notification.association) == Some(&id)
     }
 
     /// Reads the socket that an association has to itself.
     pub(super) fn read_own(&mut self, id: AssociationId) {
-        let Some(known) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
-        if known.own.is_none() {
+        if association.own.is_none() {
             return;
         }
-        known.paused = false;
-        let shared = Arc::clone(&known.shared);
+        association.paused = false;
+        let shared = Arc::clone(&association.shared);
         let mut turn = TURN;
         if self.is_closing() || shared.is_released() {
             while self.next_message(id, &mut turn).is_some() {}
@@ -131,7 +132,7 @@ impl Port {
         let ended = self
             .associations
             .get_mut(&id)
-            .map(|known| known.ended.take());
+            .map(|association| association.ended.take());
         match ended {
             Some(Some(cause)) => drop(self.remove(id, cause)),
             Some(None) => self.wanted.push((Some(id), Direction::Read)),
@@ -142,11 +143,11 @@ impl Port {
     /// Reads all that is left in the socket of an association that has been aborted: messages, and which were not
     /// sent.
     pub(super) fn read_rest(&mut self, id: AssociationId) {
-        let Some(known) = self.associations.get(&id) else {
+        let Some(association) = self.associations.get(&id) else {
             return;
         };
-        let unwanted = self.is_closing() || known.shared.is_released();
-        let shared = Arc::clone(&known.shared);
+        let unwanted = self.is_closing() || association.shared.is_released();
+        let shared = Arc::clone(&association.shared);
         // The kernel's buffers bound how much there is.
         let mut turn = usize::MAX;
         while let Some(message) = self.next_message(id, &mut turn) {
@@ -162,19 +163,19 @@ impl Port {
     fn read_beyond(&mut self, id: AssociationId, turn: &mut usize) -> bool {
         let most = self.config.a_rwnd as usize;
         loop {
-            let Some(known) = self.associations.get_mut(&id) else {
+            let Some(association) = self.associations.get_mut(&id) else {
                 return true;
             };
-            if !known.shutting_down || known.beyond >= most {
-                known.paused = true;
+            if !association.shutting_down || association.beyond >= most {
+                association.paused = true;
                 return false;
             }
-            let shared = Arc::clone(&known.shared);
+            let shared = Arc::clone(&association.shared);
             let Some(message) = self.next_message(id, turn) else {
                 return true;
             };
-            if let Some(known) = self.associations.get_mut(&id) {
-                known.beyond += message.payload.len();
+            if let Some(association) = self.associations.get_mut(&id) {
+                association.beyond += message.payload.len();
             }
             shared.inbox.push(message);
         }
@@ -184,23 +185,23 @@ impl Port {
     fn next_message(&mut self, id: AssociationId, turn: &mut usize) -> Option<ReceivedMessage> {
         loop {
             match self.receive(Some(id), turn)? {
-                Got::Message(_, message) => return Some(message),
-                Got::Notification(peer, notification) => {
+                Received::Message(_, message) => return Some(message),
+                Received::Notification(peer, notification) => {
                     self.handle_notification(peer, notification);
                 }
-                Got::Nothing => {}
+                Received::Nothing => {}
             }
         }
     }
 
     /// Receives from the socket that `owner` has to itself, or that of all; `None` when there is nothing more, for
     /// now.
-    fn receive(&mut self, owner: Option<AssociationId>, turn: &mut usize) -> Option<Got> {
+    fn receive(&mut self, owner: Option<AssociationId>, turn: &mut usize) -> Option<Received> {
         let (watched, is_leaving) = match owner {
             None => (&self.main, self.leaving.is_some()),
             Some(id) => {
-                let known = self.associations.get(&id)?;
-                (known.own.as_ref()?, known.ended.is_some())
+                let association = self.associations.get(&id)?;
+                (association.own.as_ref()?, association.ended.is_some())
             }
         };
         // What comes behind the end of an association are the messages that were not sent.
@@ -211,27 +212,29 @@ impl Port {
         let part = match watched.try_read(|socket| socket.receive(buffer)) {
             Ok(Arrived::Part(part)) => part,
             Ok(Arrived::Notification(peer, notification)) => {
-                return Some(Got::Notification(peer, notification));
+                return Some(Received::Notification(peer, notification));
             }
-            Ok(Arrived::Nothing) => return Some(Got::Nothing),
+            Ok(Arrived::Nothing) => return Some(Received::Nothing),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
             Err(error) => {
                 tracing::debug!(port = self.key.port, %error, "receiving from SCTP of the kernel failed");
-                return Some(Got::Nothing);
+                return Some(Received::Nothing);
             }
         };
         // An association that was aborted may have left something.
-        let id = owner.or_else(|| self.names.get(&part.association).copied());
-        let known = id.and_then(|id| Some((id, self.associations.get_mut(&id)?)));
-        let Some((id, known)) = known else {
-            return Some(Got::Nothing);
+        let id = owner.or_else(|| self.by_assoc_id.get(&part.association).copied());
+        let association = id.and_then(|id| Some((id, self.associations.get_mut(&id)?)));
+        let Some((id, association)) = association else {
+            return Some(Received::Nothing);
         };
-        match known.assemble(&part, &self.config) {
-            Ok(Some(message)) => Some(Got::Message(id, message)),
-            Ok(None) => Some(Got::Nothing),
+        match association.assemble(&part, &self.config) {
+            Ok(Some(message)) => Some(Received::Message(id, message)),
+            Ok(None) => Some(Received::Nothing),
             Err(TooLarge) => {
-                known.shared.end(Ending::Abort("message too large".into()));
-                Some(Got::Nothing)
+                association
+                    .shared
+                    .end(Ending::Abort("message too large".into()));
+                Some(Received::Nothing)
             }
         }
     }
@@ -241,28 +244,28 @@ impl Port {
         &mut self,
         peer: Option<SocketAddr>,
         notification: KernelNotification,
-    ) -> Option<Item> {
-        let name = notification.association;
-        tracing::debug!(port = self.key.port, name, ?notification.content, "notification");
+    ) -> Option<InboxEvent> {
+        let assoc_id = notification.association;
+        tracing::debug!(port = self.key.port, assoc_id, ?notification.content, "notification");
         match notification.content {
             Content::CommunicationUp { outbound_streams } => {
-                let connecting = self.connecting.remove(&name);
-                let asked = connecting.as_ref().map(|connecting| connecting.remote);
+                let connecting = self.connecting.remove(&assoc_id);
+                let remote = connecting.as_ref().map(|connecting| connecting.remote);
                 let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-                let peer = peer.or(asked).unwrap_or(nowhere);
-                self.communication_up(name, outbound_streams, peer, connecting)
+                let peer = peer.or(remote).unwrap_or(nowhere);
+                self.communication_up(assoc_id, outbound_streams, peer, connecting)
             }
             Content::CannotStart(reason) => {
-                if let Some(connecting) = self.connecting.remove(&name) {
+                if let Some(connecting) = self.connecting.remove(&assoc_id) {
                     connecting.fail(reason);
                 }
                 None
             }
             content => {
-                let Some(&id) = self.names.get(&name) else {
+                let Some(&id) = self.by_assoc_id.get(&assoc_id) else {
                     // It may not be up yet.
                     if let (Content::CommunicationLost(reason), Some(connecting)) =
-                        (content, self.connecting.remove(&name))
+                        (content, self.connecting.remove(&assoc_id))
                     {
                         connecting.fail(reason);
                     }
@@ -273,34 +276,34 @@ impl Port {
         }
     }
 
-    fn handle_news(&mut self, id: AssociationId, content: Content) -> Option<Item> {
-        let known = self.associations.get_mut(&id)?;
+    fn handle_news(&mut self, id: AssociationId, content: Content) -> Option<InboxEvent> {
+        let association = self.associations.get_mut(&id)?;
         match content {
             Content::ShutdownComplete => {
                 self.ended(id, CloseCause::Shutdown);
                 None
             }
             Content::CommunicationLost(reason) => {
-                let cause = known.lost(reason);
+                let cause = association.lost(reason);
                 self.ended(id, CloseCause::Lost(cause));
                 None
             }
             content => {
                 let restarted = matches!(content, Content::Restart { .. });
                 let shuts_down = matches!(content, Content::PeerShutdown);
-                known.notify(content);
-                let shared = Arc::clone(&known.shared);
+                association.notify(content);
+                let shared = Arc::clone(&association.shared);
                 if shuts_down {
                     // As if asked for on this side too.
                     shared.end(Ending::Shutdown);
-                    known.shutting_down = true;
+                    association.shutting_down = true;
                 }
                 if restarted {
                     // What waits to be sent may go on, but not from here: an inbox is being filled.
-                    shared.call_driver();
+                    shared.request_service();
                 }
-                let told = restarted && matches!(self.style, Style::OneToMany(_));
-                told.then_some(Item::Restarted(shared))
+                let is_reported = restarted && matches!(self.style, Style::OneToMany(_));
+                is_reported.then_some(InboxEvent::Restarted(shared))
             }
         }
     }
@@ -308,9 +311,9 @@ impl Port {
     /// An association has ended, and all that came before has been received. Whoever reads puts an end to it
     /// when he has read what comes behind: which messages were not sent.
     fn ended(&mut self, id: AssociationId, cause: CloseCause) {
-        if let Some(known) = self.associations.get_mut(&id) {
-            known.ended = Some(cause);
-            if known.own.is_none() {
+        if let Some(association) = self.associations.get_mut(&id) {
+            association.ended = Some(cause);
+            if association.own.is_none() {
                 self.leaving = Some(id);
             }
         }

@@ -22,7 +22,7 @@ use super::socket::Socket;
 
 /// An association by its socket and the kernel's name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct AssociationQuery<'a> {
     pub(super) socket: &'a Socket,
     pub(super) association: i32,
 }
@@ -33,7 +33,7 @@ const MAX_ADDRESSES: usize = 256;
 /// Bytes of the largest address.
 const ADDRESS: usize = size_of::<libc::sockaddr_in6>();
 
-impl Asked<'_> {
+impl AssociationQuery<'_> {
     /// A snapshot. What the kernel does not tell is zero.
     pub(super) fn status(self) -> Option<AssociationStatus> {
         let question = Structure::new(48 + STORAGE).with(0, self.association.to_ne_bytes());

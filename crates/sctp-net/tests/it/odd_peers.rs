@@ -75,7 +75,7 @@ impl Peer {
 }
 
 fn engine() -> sctp::Endpoint {
-    sctp::Endpoint::new(PEER_PORT, EndpointConfig::default(), rand::make_rng())
+    sctp::Endpoint::new(PEER_PORT, EndpointConfig::default(), rand::random())
 }
 
 fn path(remote: SocketAddr) -> PathAddress {

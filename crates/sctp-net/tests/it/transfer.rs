@@ -393,9 +393,9 @@ async fn messages_given_together_leave_together_and_wait_for_no_task() {
     for number in 0..6 {
         assert_eq!(next(), pattern(number, 300));
     }
-    let (count, refused, first) = client.give_all([message(6)]);
+    let (count, refused, first) = client.queue_all([message(6)]);
     assert_eq!((count, refused), (1, None));
-    let (count, refused, second) = client.give_all([message(7)]);
+    let (count, refused, second) = client.queue_all([message(7)]);
     assert_eq!((count, refused), (1, None));
     let a_while = Duration::from_millis(50);
     assert!(arrived.recv_timeout(a_while).is_err(), "it was to wait");

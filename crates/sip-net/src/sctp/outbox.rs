@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use sctp_net::{Association, Departure, SendInfo};
+use sctp_net::{Association, FlushGuard, SendInfo};
 use sip::Flow;
 
 use crate::activity::Activity;
@@ -59,7 +59,7 @@ impl Outbox {
         shared: &Arc<Shared>,
         connection: &Connection,
         mut messages: Vec<Outgoing>,
-        departures: &mut Vec<Departure>,
+        departures: &mut Vec<FlushGuard>,
     ) -> Vec<Outgoing> {
         let mut not_sent = Vec::new();
         while !messages.is_empty() {
@@ -68,7 +68,7 @@ impl Outbox {
             };
             let payloads = messages.iter().map(|outgoing| outgoing.payload.clone());
             let given = infos.into_iter().zip(payloads);
-            let (sent, refused, departure) = self.association.give_all(given);
+            let (sent, refused, departure) = self.association.queue_all(given);
             departures.push(departure);
             for outgoing in messages.drain(..sent) {
                 shared.sent(&self.flow, &outgoing.payload);

@@ -19,15 +19,15 @@ const HAND_OVER_BATCH: usize = 64;
 
 /// What a worker knows of the others.
 #[derive(Debug)]
-pub(crate) struct Team {
+pub(crate) struct WorkerGroup {
     /// This worker's number.
     index: usize,
     /// Packets come to the first worker only.
     one_reads: bool,
     directory: Directory,
     /// To each worker.
-    desks: Vec<mpsc::Sender<HandedOver>>,
-    desk: mpsc::Receiver<HandedOver>,
+    senders: Vec<mpsc::Sender<HandedOver>>,
+    receiver: mpsc::Receiver<HandedOver>,
     progress: watch::Sender<Progress>,
     seen: watch::Receiver<Progress>,
     /// This worker has said that it has nothing left to do.
@@ -50,29 +50,29 @@ pub(crate) enum HandedOver {
     Error(Reported),
 }
 
-impl Team {
+impl WorkerGroup {
     /// As many workers as asked for, and their directory. `one_reads` tells that packets come to the
     /// first of them only.
-    pub(crate) fn form(workers: usize, one_reads: bool) -> (Vec<Team>, Directory) {
+    pub(crate) fn new(workers: usize, one_reads: bool) -> (Vec<WorkerGroup>, Directory) {
         let directory = Directory::default();
         let (progress, seen) = watch::channel(Progress::default());
-        let (desks, receivers): (Vec<_>, Vec<_>) =
+        let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..workers).map(|_| mpsc::channel(MAX_HANDED_OVER)).unzip();
-        let team = receivers
+        let group = receivers
             .into_iter()
             .enumerate()
-            .map(|(index, desk)| Team {
+            .map(|(index, receiver)| WorkerGroup {
                 index,
                 one_reads,
                 directory: directory.clone(),
-                desks: desks.clone(),
-                desk,
+                senders: senders.clone(),
+                receiver,
                 progress: progress.clone(),
                 seen: seen.clone(),
                 has_finished: false,
             })
             .collect();
-        (team, directory)
+        (group, directory)
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -80,7 +80,7 @@ impl Team {
     }
 
     pub(crate) fn is_alone(&self) -> bool {
-        self.desks.len() == 1
+        self.senders.len() == 1
     }
 
     /// Which worker a packet belongs to.
@@ -89,7 +89,7 @@ impl Team {
             return self.index;
         }
         let header = packet.header();
-        let by = |tag: u32| tag as usize % self.desks.len();
+        let by = |tag: u32| tag as usize % self.senders.len();
         let by_tag = match header.verification_tag {
             0 => self.index,
             tag => by(tag),
@@ -154,20 +154,20 @@ impl Team {
 
     /// Gives something to another worker; false when that has too much waiting already.
     pub(crate) fn hand_over(&self, worker: usize, item: HandedOver) -> bool {
-        self.desks
+        self.senders
             .get(worker)
-            .is_some_and(|desk| desk.try_send(item).is_ok())
+            .is_some_and(|receiver| receiver.try_send(item).is_ok())
     }
 
     /// Waits for what others hand over, or for the end of all: then it is true.
     pub(crate) async fn wait(&mut self, items: &mut Vec<HandedOver>) -> bool {
-        let all = self.desks.len();
+        let all = self.senders.len();
         let ended = |progress: &Progress| progress.failed || progress.finished >= all;
         tokio::select! {
             // The sender is here, so this cannot fail.
             _ = self.seen.wait_for(ended) => true,
             // All workers have a sender to this one: the channel never closes.
-            _ = self.desk.recv_many(items, HAND_OVER_BATCH) => false,
+            _ = self.receiver.recv_many(items, HAND_OVER_BATCH) => false,
         }
     }
 
@@ -185,7 +185,7 @@ impl Team {
 
 /// A worker that ends without having said so, be it by a panic, leaves the others alone with what was
 /// its part: they end, too, instead of waiting for it for ever.
-impl Drop for Team {
+impl Drop for WorkerGroup {
     fn drop(&mut self) {
         if !self.has_finished {
             self.fail();
@@ -202,20 +202,20 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_a_worker_that_is_gone() {
-        let (mut team, _) = Team::form(3, false);
-        let mut last = team.pop().expect("a worker");
+        let (mut group, _) = WorkerGroup::new(3, false);
+        let mut last = group.pop().expect("a worker");
         last.finish();
-        drop(team.pop());
-        let left = team.first_mut().expect("a worker");
+        drop(group.pop());
+        let left = group.first_mut().expect("a worker");
         assert!(left.wait(&mut Vec::new()).await);
         assert!(last.wait(&mut Vec::new()).await);
     }
 
     #[tokio::test]
     async fn who_has_finished_waits_for_the_others() {
-        let (mut team, _) = Team::form(2, false);
-        let mut second = team.pop().expect("a worker");
-        let first = team.first_mut().expect("a worker");
+        let (mut group, _) = WorkerGroup::new(2, false);
+        let mut second = group.pop().expect("a worker");
+        let first = group.first_mut().expect("a worker");
         first.finish();
         let mut items = Vec::new();
         let waiting = first.wait(&mut items);

@@ -7,7 +7,7 @@ use sctp::{AssociationId, ReceivedMessage};
 use super::notification::KernelNotification;
 
 /// What was received.
-pub(super) enum Got {
+pub(super) enum Received {
     Message(AssociationId, ReceivedMessage),
     Notification(Option<SocketAddr>, KernelNotification),
     /// Nothing to go on with, but there may be more.

@@ -15,16 +15,16 @@ use super::notification::{Content, Reason, one_cause};
 use super::options::time_to_give_up;
 use super::socket::Part;
 use super::watch::Watched;
-use crate::association::AssociationShared;
+use crate::association_shared::AssociationShared;
 use crate::error::{CloseCause, ConnectError};
-use crate::mailbox::ConnectReply;
 use crate::notifications::Notification;
+use crate::style::ConnectReply;
 
 /// An association, until its last message is delivered.
-pub(super) struct Known {
+pub(super) struct PortAssociation {
     pub(super) shared: Arc<AssociationShared>,
-    /// The kernel's name of it.
-    pub(super) name: i32,
+    /// `sctp_assoc_t` (RFC 6458).
+    pub(super) assoc_id: i32,
     /// The socket that it has to itself.
     pub(super) own: Option<Watched>,
     /// Its inbox is full: nothing is read until there is room.
@@ -48,11 +48,11 @@ pub(super) struct Known {
 #[derive(Debug)]
 pub(super) struct TooLarge;
 
-impl Known {
-    pub(super) fn new(shared: Arc<AssociationShared>, name: i32, own: Option<Watched>) -> Self {
+impl PortAssociation {
+    pub(super) fn new(shared: Arc<AssociationShared>, assoc_id: i32, own: Option<Watched>) -> Self {
         Self {
             shared,
-            name,
+            assoc_id,
             own,
             paused: false,
             beyond: 0,
@@ -66,11 +66,11 @@ impl Known {
     }
 
     /// Takes the counters of the kernel in.
-    pub(super) fn count(&mut self, told: AssociationStatistics) {
+    pub(super) fn count(&mut self, counters: AssociationStatistics) {
         self.counted = AssociationStatistics {
             messages_sent: self.counted.messages_sent,
             messages_received: self.counted.messages_received,
-            ..told
+            ..counters
         };
     }
 

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use sctp::AssociationId;
 
-use super::Surroundings;
+use super::WorkerContext;
 use crate::directory::{Directory, PeerName};
 
 /// What this worker has put into the directory for one port.
-pub(super) struct Names {
+pub(super) struct ClaimedPeers {
     local_port: u16,
     worker: usize,
     /// Missing where there is only one worker.
@@ -17,12 +17,12 @@ pub(super) struct Names {
     claimed: BTreeMap<AssociationId, Vec<PeerName>>,
 }
 
-impl Names {
-    pub(super) fn new(local_port: u16, surroundings: &Surroundings) -> Self {
+impl ClaimedPeers {
+    pub(super) fn new(local_port: u16, context: &WorkerContext) -> Self {
         Self {
             local_port,
-            worker: surroundings.worker,
-            directory: (surroundings.workers > 1).then(|| surroundings.directory.clone()),
+            worker: context.worker,
+            directory: (context.workers > 1).then(|| context.directory.clone()),
             claimed: BTreeMap::new(),
         }
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_conflict_takes_no_name_from_an_association_that_is_up() {
         let directory = Directory::default();
-        let names = |worker| Names {
+        let names = |worker| ClaimedPeers {
             local_port: 5060,
             worker,
             directory: Some(directory.clone()),

@@ -17,7 +17,7 @@ const MESSAGE_BYTES: usize = 64;
 /// Messages of one association on their way from senders to the engine. Senders that find no room
 /// wait in a queue, first come first served.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct SendQueue {
     /// Who has it waits for room, the others wait for it. Without it, the first sender to run when
     /// there is room again would take all of that room, time and again.
     turn: tokio::sync::Mutex<()>,
@@ -27,14 +27,14 @@ pub(crate) struct Outbox {
 
 #[derive(Debug, Default)]
 struct State {
-    messages: VecDeque<Outgoing>,
+    messages: VecDeque<OutgoingMessage>,
     ending: Option<Ending>,
     closed: bool,
 }
 
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingMessage {
     pub(crate) info: SendInfo,
     pub(crate) payload: Bytes,
 }
@@ -50,14 +50,14 @@ pub(crate) enum Ending {
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum PushError {
     /// There is no room now.
     Full,
     /// The association is ending or has ended.
     Ending,
 }
 
-impl Outbox {
+impl SendQueue {
     pub(crate) fn new() -> Self {
         Self {
             turn: tokio::sync::Mutex::new(()),
@@ -67,22 +67,22 @@ impl Outbox {
     }
 
     /// Leaves a message, after waiting for room.
-    pub(crate) async fn push(&self, message: Outgoing) -> Result<(), Refused> {
+    pub(crate) async fn push(&self, message: OutgoingMessage) -> Result<(), PushError> {
         let permits = message.permits();
         let _turn = self.turn.lock().await;
         let permit = self.room.acquire_many(permits).await;
-        permit.map_err(|_| Refused::Ending)?.forget();
+        permit.map_err(|_| PushError::Ending)?.forget();
         self.append(message)
     }
 
     /// Leaves a message if there is room.
-    pub(crate) fn try_push(&self, message: Outgoing) -> Result<(), Refused> {
+    pub(crate) fn try_push(&self, message: OutgoingMessage) -> Result<(), PushError> {
         let permits = message.permits();
         let permit = self.room.try_acquire_many(permits);
         permit
             .map_err(|error| match error {
-                tokio::sync::TryAcquireError::NoPermits => Refused::Full,
-                tokio::sync::TryAcquireError::Closed => Refused::Ending,
+                tokio::sync::TryAcquireError::NoPermits => PushError::Full,
+                tokio::sync::TryAcquireError::Closed => PushError::Ending,
             })?
             .forget();
         self.append(message)
@@ -103,7 +103,7 @@ impl Outbox {
 
     /// No further message is taken: the association has ended. Gives back the messages that did not
     /// reach the driver, in their order.
-    pub(crate) fn close(&self) -> VecDeque<Outgoing> {
+    pub(crate) fn close(&self) -> VecDeque<OutgoingMessage> {
         self.room.close();
         let mut state = self.state();
         state.closed = true;
@@ -113,7 +113,7 @@ impl Outbox {
     /// The driver gives messages to `send` until it refuses one, which then stays first. Returns
     /// what the application wants done next: an abort at once, a shutdown when all is sent. What an
     /// abort leaves behind comes back from [`close`](Self::close).
-    pub(crate) fn drain(&self, mut send: impl FnMut(&Outgoing) -> bool) -> Option<Ending> {
+    pub(crate) fn drain(&self, mut send: impl FnMut(&OutgoingMessage) -> bool) -> Option<Ending> {
         let mut state = self.state();
         if let Some(Ending::Abort(reason)) = &state.ending {
             return Some(Ending::Abort(reason.clone()));
@@ -128,10 +128,10 @@ impl Outbox {
         state.ending.clone()
     }
 
-    fn append(&self, message: Outgoing) -> Result<(), Refused> {
+    fn append(&self, message: OutgoingMessage) -> Result<(), PushError> {
         let mut state = self.state();
         if state.closed || state.ending.is_some() {
-            return Err(Refused::Ending);
+            return Err(PushError::Ending);
         }
         state.messages.push_back(message);
         Ok(())
@@ -143,8 +143,8 @@ impl Outbox {
     }
 }
 
-impl Outgoing {
-    /// A message larger than the outbox takes all of it.
+impl OutgoingMessage {
+    /// A message larger than the send_queue takes all of it.
     fn permits(&self) -> u32 {
         (self.payload.len() + MESSAGE_BYTES).min(FULL_BYTES) as u32
     }
@@ -154,8 +154,8 @@ impl Outgoing {
 mod tests {
     use super::*;
 
-    fn message(bytes: usize) -> Outgoing {
-        Outgoing {
+    fn message(bytes: usize) -> OutgoingMessage {
+        OutgoingMessage {
             info: SendInfo::default(),
             payload: vec![0; bytes].into(),
         }
@@ -163,23 +163,23 @@ mod tests {
 
     #[tokio::test]
     async fn senders_wait_for_room_in_their_order() {
-        let outbox = std::sync::Arc::new(Outbox::new());
-        outbox.push(message(FULL_BYTES * 2)).await.unwrap();
-        assert_eq!(outbox.try_push(message(1)), Err(Refused::Full));
+        let send_queue = std::sync::Arc::new(SendQueue::new());
+        send_queue.push(message(FULL_BYTES * 2)).await.unwrap();
+        assert_eq!(send_queue.try_push(message(1)), Err(PushError::Full));
         let waiting: Vec<_> = [40_000, 1]
             .map(|bytes| {
-                let outbox = std::sync::Arc::clone(&outbox);
-                tokio::spawn(async move { outbox.push(message(bytes)).await })
+                let send_queue = std::sync::Arc::clone(&send_queue);
+                tokio::spawn(async move { send_queue.push(message(bytes)).await })
             })
             .into();
         tokio::task::yield_now().await;
 
-        assert_eq!(outbox.drain(|_| true), None);
+        assert_eq!(send_queue.drain(|_| true), None);
         for task in waiting {
             task.await.unwrap().unwrap();
         }
         let mut sizes = Vec::new();
-        outbox.drain(|message| {
+        send_queue.drain(|message| {
             sizes.push(message.payload.len());
             true
         });
@@ -188,25 +188,29 @@ mod tests {
 
     #[tokio::test]
     async fn shutdown_comes_after_the_last_message() {
-        let outbox = Outbox::new();
-        outbox.push(message(10)).await.unwrap();
-        outbox.end(Ending::Shutdown);
-        assert_eq!(outbox.push(message(1)).await, Err(Refused::Ending));
-        assert_eq!(outbox.try_push(message(1)), Err(Refused::Ending));
-        assert_eq!(outbox.drain(|_| false), None, "the engine has no room yet");
-        assert_eq!(outbox.drain(|_| true), Some(Ending::Shutdown));
+        let send_queue = SendQueue::new();
+        send_queue.push(message(10)).await.unwrap();
+        send_queue.end(Ending::Shutdown);
+        assert_eq!(send_queue.push(message(1)).await, Err(PushError::Ending));
+        assert_eq!(send_queue.try_push(message(1)), Err(PushError::Ending));
+        assert_eq!(
+            send_queue.drain(|_| false),
+            None,
+            "the engine has no room yet"
+        );
+        assert_eq!(send_queue.drain(|_| true), Some(Ending::Shutdown));
     }
 
     #[tokio::test]
     async fn abort_does_not_wait_for_messages() {
-        let outbox = Outbox::new();
-        outbox.push(message(10)).await.unwrap();
-        outbox.end(Ending::Shutdown);
-        outbox.end(Ending::Abort("enough".into()));
-        outbox.end(Ending::Shutdown);
-        let ending = outbox.drain(|_| panic!("nothing is sent any more"));
+        let send_queue = SendQueue::new();
+        send_queue.push(message(10)).await.unwrap();
+        send_queue.end(Ending::Shutdown);
+        send_queue.end(Ending::Abort("enough".into()));
+        send_queue.end(Ending::Shutdown);
+        let ending = send_queue.drain(|_| panic!("nothing is sent any more"));
         assert_eq!(ending, Some(Ending::Abort("enough".into())));
-        assert_eq!(outbox.close(), [message(10)]);
+        assert_eq!(send_queue.close(), [message(10)]);
     }
 
     /// Whatever happens in whatever order, each message that was taken is sent or comes back.
@@ -215,22 +219,22 @@ mod tests {
         use rand::{RngExt, SeedableRng};
         for seed in 0..1000 {
             let mut rng = rand_chacha::ChaCha12Rng::seed_from_u64(seed);
-            let outbox = Outbox::new();
+            let send_queue = SendQueue::new();
             let mut accepted = Vec::new();
             let mut known = Vec::new();
             for context in 0..rng.random_range(0..60) {
                 let mut outgoing = message(rng.random_range(1..20_000));
                 outgoing.info.context = context;
-                if outbox.try_push(outgoing.clone()).is_ok() {
+                if send_queue.try_push(outgoing.clone()).is_ok() {
                     accepted.push(outgoing);
                 }
                 match rng.random_range(0..40) {
-                    0 => outbox.end(Ending::Shutdown),
-                    1 => outbox.end(Ending::Abort("enough".into())),
-                    2 => known.extend(outbox.close()),
+                    0 => send_queue.end(Ending::Shutdown),
+                    1 => send_queue.end(Ending::Abort("enough".into())),
+                    2 => known.extend(send_queue.close()),
                     3..10 => {
                         let mut room = rng.random_range(0..5);
-                        outbox.drain(|message| {
+                        send_queue.drain(|message| {
                             let takes = room > 0;
                             if takes {
                                 room -= 1;
@@ -242,7 +246,7 @@ mod tests {
                     _ => {}
                 }
             }
-            known.extend(outbox.close());
+            known.extend(send_queue.close());
             assert_eq!(known, accepted, "seed {seed}");
         }
     }

@@ -1,5 +1,5 @@
-//! What a worker of a stack does: it owns the sending end of the carrier, and the engines of all endpoints with the
-//! associations that are its own. Its task serves it, and so does a handle that has something to send: one at a time.
+//! A worker of a stack owns the sending end of the carrier, and the engines of all endpoints with the
+//! associations that are its own. Its task runs it, and so does a handle that has something to send: one at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,82 +11,84 @@ use sctp::packet::Packet;
 use sctp::{IcmpError, IcmpKind, PathAddress};
 use udp_net::Report;
 
-use super::Surroundings;
+use super::WorkerContext;
 use super::deadlines::Deadlines;
 use super::port::Port;
 use crate::carrier::{Arrived, Blocked, Reported, Writer};
 use crate::claims::OutOfTheBlueDuty;
-use crate::mailbox::{Attention, Command, EndpointKey};
+use crate::keys::EndpointKey;
+use crate::mailbox::Command;
+use crate::service_queue::ServiceRequests;
 use crate::statistics::StackStatistics;
-use crate::team::{HandedOver, Team};
+use crate::worker_group::{HandedOver, WorkerGroup};
 
 /// How many packets are collected before they are sent.
 const SEND_BATCH: usize = 128;
 
-/// How often whoever serves the machine looks whether others have asked for something meanwhile.
+/// How often requests that come while the worker runs are served in the same run.
 const LATE_ROUNDS: usize = 4;
 
-pub(super) struct Machine {
+pub(super) struct Worker {
     writer: Writer,
     duty: Option<Arc<Mutex<OutOfTheBlueDuty>>>,
     ports: BTreeMap<u16, Port>,
     /// Ports whose engines may have something to say.
-    touched: BTreeSet<u16>,
+    dirty: BTreeSet<u16>,
     deadlines: Deadlines,
-    surroundings: Surroundings,
+    context: WorkerContext,
     /// When the task looks at the deadlines next.
-    alarm: Option<Instant>,
+    wake_at: Option<Instant>,
     is_closing: bool,
     /// What the endpoints counted that are no more, and what belongs to none.
     counted: StackStatistics,
 }
 
-/// A worker's machine, for as long as its task lives.
+/// A worker, for as long as its task lives.
 #[derive(Clone)]
-pub(crate) struct SharedMachine(Arc<Mutex<Option<Machine>>>);
+pub(crate) struct SharedWorker(Arc<Mutex<Option<Worker>>>);
 
 /// What the task waits for.
-pub(super) struct Rest {
+pub(super) struct Wait {
     /// When it is to be woken.
-    pub(super) alarm: Option<Instant>,
+    pub(super) wake_at: Option<Instant>,
     /// Where there was no room for packets.
     pub(super) blocked: Option<Blocked>,
 }
 
-impl SharedMachine {
-    pub(super) fn new(machine: Machine) -> SharedMachine {
-        SharedMachine(Arc::new(Mutex::new(Some(machine))))
+impl SharedWorker {
+    pub(super) fn new(worker: Worker) -> SharedWorker {
+        SharedWorker(Arc::new(Mutex::new(Some(worker))))
     }
 
-    /// Does what handles have asked for, in place of the task: that takes no other thread. False where somebody else is at
-    /// work, or the task has ended.
-    pub(crate) fn attend(&self) -> bool {
-        let Ok(mut machine) = self.0.try_lock() else {
+    /// Serves the requests of handles in place of the task, which saves a change of threads. False when another thread
+    /// runs the worker, or the task has ended.
+    pub(crate) fn service(&self) -> bool {
+        let Ok(mut worker) = self.0.try_lock() else {
             return false;
         };
-        let Some(machine) = machine.as_mut() else {
+        let Some(worker) = worker.as_mut() else {
             return false;
         };
-        machine.attend_for_handle(Instant::now());
+        worker.service_for_handle(Instant::now());
         true
     }
 
-    /// Lets nobody else serve the machine. `None` when somebody has panicked who did.
-    pub(super) fn lock(&self) -> Option<MutexGuard<'_, Option<Machine>>> {
+    /// `None` when a thread has panicked that ran the worker.
+    pub(super) fn lock(&self) -> Option<MutexGuard<'_, Option<Worker>>> {
         self.0.lock().ok()
     }
 
-    /// What the task waits for now; `set` is when it is woken already. `None` when somebody has panicked.
-    pub(super) fn rest(&self, set: Option<Instant>) -> Option<Rest> {
-        let mut machine = self.lock()?;
-        Some(machine.as_mut()?.rest(set))
+    /// What the task waits for now; `set` is when it is woken already. `None` as for [`lock`](Self::lock).
+    pub(super) fn next_wait(&self, set: Option<Instant>) -> Option<Wait> {
+        let mut worker = self.lock()?;
+        Some(worker.as_mut()?.next_wait(set))
     }
 
     /// Waits until nothing that was sent is held back any more, but not longer than `limit`: a network that takes too long
     /// for the last packets may lose them, as any may.
     pub(super) async fn drain(&self, limit: Duration) {
         let sockets = match self.lock().as_deref() {
-            Some(Some(machine)) => machine.writer.delayed(),
+            Some(Some(worker)) => worker.writer.delayed(),
             _ => return,
         };
         let drained = async {
@@ -97,66 +99,66 @@ impl SharedMachine {
         tokio::time::timeout(limit, drained).await.ok();
     }
 
-    /// The task ends: nobody serves the machine any more.
-    pub(super) fn take(&self) -> Option<Machine> {
-        let mut machine = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        machine.take()
+    /// The task ends: the worker does not run any more.
+    pub(super) fn take(&self) -> Option<Worker> {
+        let mut worker = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        worker.take()
     }
 }
 
-impl fmt::Debug for SharedMachine {
+impl fmt::Debug for SharedWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SharedMachine").finish_non_exhaustive()
+        f.debug_tuple("SharedWorker").finish_non_exhaustive()
     }
 }
 
-impl Machine {
+impl Worker {
     pub(super) fn new(
         writer: Writer,
         duty: Option<Arc<Mutex<OutOfTheBlueDuty>>>,
-        surroundings: Surroundings,
-    ) -> Machine {
-        Machine {
+        context: WorkerContext,
+    ) -> Worker {
+        Worker {
             writer,
             duty,
             ports: BTreeMap::new(),
-            touched: BTreeSet::new(),
+            dirty: BTreeSet::new(),
             deadlines: Deadlines::default(),
-            surroundings,
-            alarm: None,
+            context,
+            wake_at: None,
             is_closing: false,
             counted: StackStatistics::default(),
         }
     }
 
-    fn attend_for_handle(&mut self, now: Instant) {
-        self.attend_latecomers(now);
+    fn service_for_handle(&mut self, now: Instant) {
+        self.service_again(now);
         let next = self.deadlines.next();
-        let is_early = next.is_some_and(|next| self.alarm.is_none_or(|alarm| next < alarm));
-        let is_left = self.writer.len() > 0 || !self.touched.is_empty();
+        let is_early = next.is_some_and(|next| self.wake_at.is_none_or(|wake_at| next < wake_at));
+        let is_left = self.writer.len() > 0 || !self.dirty.is_empty();
         // What the task waits for has changed.
-        if is_early || is_left || self.is_closing || self.surroundings.mailbox.has_mail() {
-            self.surroundings.mailbox.call();
+        if is_early || is_left || self.is_closing || !self.context.mailbox.is_empty() {
+            self.context.mailbox.service().wake();
         }
     }
 
-    /// Does what handles have asked for meanwhile, who need not wait for the task.
-    pub(super) fn attend_latecomers(&mut self, now: Instant) {
+    /// Serves the requests that have come meanwhile, so that they need not wait for the task.
+    pub(super) fn service_again(&mut self, now: Instant) {
         for _ in 0..LATE_ROUNDS {
-            if !self.surroundings.mailbox.has_mail() {
+            if self.context.mailbox.is_empty() {
                 return;
             }
-            self.attend(now);
-            self.settle(now);
+            self.service(now);
+            self.flush(now);
         }
     }
 
     /// What the task waits for. Deadlines that have moved to later are looked at too early, once: they move with every
     /// packet.
-    fn rest(&mut self, set: Option<Instant>) -> Rest {
-        self.alarm = set.into_iter().chain(self.deadlines.next()).min();
-        Rest {
-            alarm: self.alarm,
+    fn next_wait(&mut self, set: Option<Instant>) -> Wait {
+        self.wake_at = set.into_iter().chain(self.deadlines.next()).min();
+        Wait {
+            wake_at: self.wake_at,
             blocked: self.writer.blocked(),
         }
     }
@@ -166,7 +168,7 @@ impl Machine {
         self.ports.is_empty()
     }
 
-    pub(super) fn handle_packet(&mut self, now: Instant, arrived: Arrived, team: &Team) {
+    pub(super) fn handle_packet(&mut self, now: Instant, arrived: Arrived, group: &WorkerGroup) {
         let from = arrived.from;
         let is_unicast = is_unicast(from.remote) && from.local.is_none_or(is_unicast);
         let packet = match Packet::read(&arrived.packet) {
@@ -179,20 +181,20 @@ impl Machine {
         let port = packet.header().destination_port;
         // What is for another program, or nobody, is no work for another worker.
         let owner = match self.has_port(port) {
-            true => team.owner_of(from, &packet),
-            false => self.surroundings.worker,
+            true => group.owner_of(from, &packet),
+            false => self.context.worker,
         };
-        if owner == self.surroundings.worker {
+        if owner == self.context.worker {
             self.handle_own_packet(now, port, arrived);
         } else {
-            self.hand_over(owner, HandedOver::Packet(arrived), team);
+            self.hand_over(owner, HandedOver::Packet(arrived), group);
         }
     }
 
     /// Whether some worker of the stack serves the port: this one may have given it up before the
     /// others.
     fn has_port(&self, number: u16) -> bool {
-        self.ports.contains_key(&number) || self.surroundings.ports.holds(number)
+        self.ports.contains_key(&number) || self.context.ports.holds(number)
     }
 
     fn handle_own_packet(&mut self, now: Instant, number: u16, arrived: Arrived) {
@@ -200,7 +202,7 @@ impl Machine {
             self.writer.note_arrival(&arrived);
             let Arrived { from, packet } = arrived;
             port.handle_packet(now, from, packet);
-            self.touched.insert(number);
+            self.dirty.insert(number);
             self.answer_at_once(now, number);
         } else if self.is_out_of_the_blue(now, arrived.from, number) {
             self.writer.note_arrival(&arrived);
@@ -217,7 +219,7 @@ impl Machine {
         let Some(port) = self.ports.get_mut(&number) else {
             return;
         };
-        if self.surroundings.joint_acknowledgement && !port.has_more_than_sacks() {
+        if self.context.joint_acknowledgement && !port.has_more_than_sacks() {
             return;
         }
         while self.writer.len() < SEND_BATCH || self.writer.flush() {
@@ -252,12 +254,12 @@ impl Machine {
         }
     }
 
-    pub(super) fn handle_error(&mut self, now: Instant, reported: Reported, team: &Team) {
-        let owner = team.owner_of_error(&reported);
-        if owner == self.surroundings.worker {
+    pub(super) fn handle_error(&mut self, now: Instant, reported: Reported, group: &WorkerGroup) {
+        let owner = group.owner_of_error(&reported);
+        if owner == self.context.worker {
             self.handle_own_error(now, reported);
         } else {
-            self.hand_over(owner, HandedOver::Error(reported), team);
+            self.hand_over(owner, HandedOver::Error(reported), group);
         }
     }
 
@@ -267,12 +269,12 @@ impl Machine {
         };
         if let Some(port) = self.ports.get_mut(&number) {
             port.handle_icmp(now, error);
-            self.touched.insert(number);
+            self.dirty.insert(number);
         }
     }
 
-    fn hand_over(&mut self, worker: usize, item: HandedOver, team: &Team) {
-        if team.hand_over(worker, item) {
+    fn hand_over(&mut self, worker: usize, item: HandedOver, group: &WorkerGroup) {
+        if group.hand_over(worker, item) {
             self.counted.handed_over += 1;
         } else {
             self.counted.hand_over_overflows += 1;
@@ -302,7 +304,7 @@ impl Machine {
                 for path in &mut to.peer {
                     path.local = self.writer.source_toward(path.remote);
                 }
-                if let Some(port) = self.touch(endpoint) {
+                if let Some(port) = self.mark_dirty(endpoint) {
                     port.connect(now, *to, reply);
                 }
             }
@@ -311,7 +313,7 @@ impl Machine {
                 control,
                 reply,
             } => {
-                if let Some(port) = self.touch(key.endpoint) {
+                if let Some(port) = self.mark_dirty(key.endpoint) {
                     reply.send(port.control(now, key.id, control)).ok();
                 }
             }
@@ -325,8 +327,8 @@ impl Machine {
                 reply.send(statistics).ok();
             }
             Command::CloseEndpoint { endpoint, reply } => {
-                let deadline = now + self.surroundings.close_timeout;
-                match self.touch(endpoint) {
+                let deadline = now + self.context.close_timeout;
+                match self.mark_dirty(endpoint) {
                     Some(port) => port.close(now, deadline, Some(reply)),
                     None => drop(reply.send(())),
                 }
@@ -337,40 +339,40 @@ impl Machine {
     }
 
     /// Looks at everything that handles have put on the list.
-    pub(super) fn attend(&mut self, now: Instant) {
-        let Attention {
-            new_endpoints,
+    pub(super) fn service(&mut self, now: Instant) {
+        let (new_endpoints, requests) = self.context.mailbox.take();
+        let ServiceRequests {
             associations,
-            endpoints,
+            inboxes,
             abandoned_connects,
             dropped_endpoints,
-        } = self.surroundings.mailbox.take();
+        } = requests;
         for endpoint in new_endpoints {
             let number = endpoint.key.port;
-            let port = Port::new(endpoint, self.surroundings.clone());
+            let port = Port::new(endpoint, self.context.clone());
             self.ports.insert(number, port);
             if self.is_closing {
                 self.close_port(now, number);
             }
         }
         for key in associations {
-            if let Some(port) = self.touch(key.endpoint) {
-                port.attend_association(now, key.id);
+            if let Some(port) = self.mark_dirty(key.endpoint) {
+                port.service_association(now, key.id);
             }
         }
-        for endpoint in endpoints {
-            if let Some(port) = self.touch(endpoint) {
-                port.attend_inbox(now);
+        for endpoint in inboxes {
+            if let Some(port) = self.mark_dirty(endpoint) {
+                port.service_inbox(now);
             }
         }
         for endpoint in abandoned_connects {
-            if let Some(port) = self.touch(endpoint) {
+            if let Some(port) = self.mark_dirty(endpoint) {
                 port.abandon_connects(now);
             }
         }
-        let close_deadline = now + self.surroundings.close_timeout;
+        let close_deadline = now + self.context.close_timeout;
         for endpoint in dropped_endpoints {
-            if let Some(port) = self.touch(endpoint) {
+            if let Some(port) = self.mark_dirty(endpoint) {
                 port.handles_dropped(now, close_deadline);
             }
         }
@@ -385,12 +387,12 @@ impl Machine {
 
     /// The endpoint, if it is still there, to be given work: its engine will be asked what it has
     /// to say.
-    fn touch(&mut self, endpoint: EndpointKey) -> Option<&mut Port> {
+    fn mark_dirty(&mut self, endpoint: EndpointKey) -> Option<&mut Port> {
         let port = self
             .ports
             .get_mut(&endpoint.port)
             .filter(|port| port.key() == endpoint)?;
-        self.touched.insert(endpoint.port);
+        self.dirty.insert(endpoint.port);
         Some(port)
     }
 
@@ -398,14 +400,14 @@ impl Machine {
         while let Some(number) = self.deadlines.pop_due(now) {
             if let Some(port) = self.ports.get_mut(&number) {
                 port.handle_timeout(now);
-                self.touched.insert(number);
+                self.dirty.insert(number);
             }
         }
     }
 
     /// Begins to shut everything down.
     pub(super) fn close(&mut self, now: Instant) {
-        self.surroundings.mailbox.close();
+        self.context.mailbox.close();
         self.is_closing = true;
         for number in self.ports.keys().copied().collect::<Vec<_>>() {
             self.close_port(now, number);
@@ -414,36 +416,36 @@ impl Machine {
 
     fn close_port(&mut self, now: Instant, number: u16) {
         if let Some(port) = self.ports.get_mut(&number) {
-            port.close(now, now + self.surroundings.close_timeout, None);
-            self.touched.insert(number);
+            port.close(now, now + self.context.close_timeout, None);
+            self.dirty.insert(number);
         }
     }
 
-    /// Lets every engine that was touched say what it has to say, until all are quiet or the kernel
+    /// Lets every engine that was dirty say what it has to say, until all are quiet or the kernel
     /// takes no more packets.
-    pub(super) fn settle(&mut self, now: Instant) {
-        self.settle_touched(now);
+    pub(super) fn flush(&mut self, now: Instant) {
+        self.flush_dirty(now);
         // What is larger than the interface takes can be sent again at once, in smaller packets: it was ours.
         while let Some(refused) = self.writer.pop_refused() {
             self.handle_own_error(now, refused);
         }
-        self.settle_touched(now);
+        self.flush_dirty(now);
     }
 
-    fn settle_touched(&mut self, now: Instant) {
-        while self.writer.len() < SEND_BATCH || self.flush() {
-            let Some(&number) = self.touched.first() else {
+    fn flush_dirty(&mut self, now: Instant) {
+        while self.writer.len() < SEND_BATCH || self.writer.flush() {
+            let Some(&number) = self.dirty.first() else {
                 break;
             };
-            if self.settle_port(now, number) {
-                self.touched.remove(&number);
+            if self.flush_port(now, number) {
+                self.dirty.remove(&number);
             }
         }
-        self.flush();
+        self.writer.flush();
     }
 
     /// False when the port has more packets to send.
-    fn settle_port(&mut self, now: Instant, number: u16) -> bool {
+    fn flush_port(&mut self, now: Instant, number: u16) -> bool {
         let Some(port) = self.ports.get_mut(&number) else {
             return true;
         };
@@ -474,13 +476,8 @@ impl Machine {
     }
 
     fn retire(&mut self, now: Instant, number: u16, port: Port) {
-        self.surroundings.ports.release(number);
+        self.context.ports.release(number);
         self.counted += port.finish(now);
-    }
-
-    /// True when everything is sent.
-    fn flush(&mut self) -> bool {
-        self.writer.flush()
     }
 
     /// What was counted here.
@@ -495,8 +492,8 @@ impl Machine {
 
     /// Gives everything up and tells everyone who waits for it. Returns what was counted.
     pub(super) fn finish(mut self, now: Instant) -> StackStatistics {
-        for endpoint in self.surroundings.mailbox.take().new_endpoints {
-            let port = Port::new(endpoint, self.surroundings.clone());
+        for endpoint in self.context.mailbox.take().0 {
+            let port = Port::new(endpoint, self.context.clone());
             self.retire(now, port.key().port, port);
         }
         for (number, port) in std::mem::take(&mut self.ports) {
