@@ -45,7 +45,7 @@ pub(crate) fn address(number: u32) -> PathAddress {
 impl Engine {
     fn new(seed: u64, peer: PathAddress) -> Engine {
         Engine {
-            endpoint: Endpoint::new(PORT, config(), ChaCha12Rng::seed_from_u64(seed)),
+            endpoint: Endpoint::new(PORT, config(), ChaCha12Rng::seed_from_u64(seed).get_seed()),
             id: None,
             is_up: false,
             peer,

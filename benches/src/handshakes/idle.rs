@@ -46,7 +46,7 @@ pub(crate) fn hold(count: u32, time: Duration) -> anyhow::Result<()> {
     );
     let mut holder = Holder {
         now: Instant::now(),
-        endpoint: Endpoint::new(PORT, config, ChaCha12Rng::seed_from_u64(1)),
+        endpoint: Endpoint::new(PORT, config, ChaCha12Rng::seed_from_u64(1).get_seed()),
         script: Script::new(),
         tags: vec![0; count as usize],
         cpu: Duration::ZERO,

@@ -21,7 +21,7 @@ const DIFFERENT: u32 = 4096;
 
 pub(super) fn ours_per_cpu_second(time: Duration) -> anyhow::Result<f64> {
     let mut now = Instant::now();
-    let mut endpoint = Endpoint::new(PORT, config(), ChaCha12Rng::seed_from_u64(1));
+    let mut endpoint = Endpoint::new(PORT, config(), ChaCha12Rng::seed_from_u64(1).get_seed());
     let inits = inits()?;
     let mut next = 0;
     per_cpu_second(time, || {

@@ -83,7 +83,8 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
-        let endpoint = |seed| Endpoint::new(PORT, config(), ChaCha12Rng::seed_from_u64(seed));
+        let endpoint =
+            |seed| Endpoint::new(PORT, config(), ChaCha12Rng::seed_from_u64(seed).get_seed());
         Pair {
             now: Instant::now(),
             client: endpoint(1),

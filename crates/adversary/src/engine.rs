@@ -62,8 +62,8 @@ pub(crate) struct Numbers {
 
 impl Engine {
     pub(crate) fn new(port: u16, config: EndpointConfig, addresses: Vec<IpAddr>) -> Engine {
-        let rng = ChaCha12Rng::seed_from_u64(port.into());
-        let mut endpoint = Endpoint::new(port, config, rng);
+        let seed = ChaCha12Rng::seed_from_u64(port.into()).get_seed();
+        let mut endpoint = Endpoint::new(port, config, seed);
         endpoint.set_local_addresses(addresses);
         Engine {
             endpoint,

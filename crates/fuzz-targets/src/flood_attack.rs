@@ -22,7 +22,7 @@ pub fn run(input: &[u8]) {
     let kind = [Kind::Init, Kind::Cookie, Kind::Replay][usize::from(choice % 3)];
     let rng = ChaCha12Rng::seed_from_u64;
     let mut attack = Attack::new(kind, PORT, SOURCES, rng(1));
-    let mut target = Endpoint::new(PORT, EndpointConfig::default(), rng(2));
+    let mut target = Endpoint::new(PORT, EndpointConfig::default(), rng(2).get_seed());
     let now = Instant::now();
     let mut sent = 0;
     // The last packet of the target.

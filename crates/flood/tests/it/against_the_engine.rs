@@ -24,7 +24,7 @@ impl Duel {
         let config = EndpointConfig::default();
         Duel {
             now: Instant::now(),
-            target: Endpoint::new(PORT, config, ChaCha12Rng::seed_from_u64(seed)),
+            target: Endpoint::new(PORT, config, ChaCha12Rng::seed_from_u64(seed).get_seed()),
             attack: Attack::new(kind, PORT, SOURCES, ChaCha12Rng::seed_from_u64(seed + 1)),
         }
     }
@@ -168,7 +168,7 @@ fn what_a_client_on_the_same_host_is_told_is_none_of_the_attackers_business() {
     let mut client = Endpoint::new(
         50_000,
         EndpointConfig::default(),
-        ChaCha12Rng::seed_from_u64(8),
+        ChaCha12Rng::seed_from_u64(8).get_seed(),
     );
     let at = |number| PathAddress {
         local: None,

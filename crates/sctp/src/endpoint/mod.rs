@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use ahash::RandomState;
 use bytes::{Bytes, BytesMut};
-use rand::Rng;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
 pub use icmp::{IcmpError, IcmpKind};
@@ -82,9 +82,10 @@ struct Arrived<'p> {
 }
 
 impl Endpoint {
-    /// An endpoint on `local_port`; `rng` is the source of tags, nonces and keys. Settings outside
+    /// An endpoint on `local_port`; tags, nonces and keys are drawn from `seed`. Settings outside
     /// of what RFC 9260 allows are moved to the nearest allowed ones.
-    pub fn new(local_port: u16, config: EndpointConfig, mut rng: ChaCha12Rng) -> Endpoint {
+    pub fn new(local_port: u16, config: EndpointConfig, seed: [u8; 32]) -> Endpoint {
+        let mut rng = ChaCha12Rng::from_seed(seed);
         let config = config.bounded();
         let hasher = RandomState::with_seeds(
             rng.next_u64(),

@@ -82,7 +82,7 @@ fn play(seed: u64) {
     let mut pair = Pair::new();
     let mut endpoint = |port, seed| {
         let config = config(&mut rng);
-        Endpoint::new(port, config, ChaCha12Rng::seed_from_u64(seed))
+        Endpoint::new(port, config, ChaCha12Rng::seed_from_u64(seed).get_seed())
     };
     pair.client.endpoint = endpoint(CLIENT_PORT, seed);
     pair.server.endpoint = endpoint(SERVER_PORT, seed + 1);

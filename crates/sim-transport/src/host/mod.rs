@@ -9,7 +9,7 @@ use crate::packet::tcp_datagram;
 use crate::{Load, Message, Packet, TcpConfig, TcpEvent, TcpStack};
 use bytes::Bytes;
 use flow::{Carrier, Flow};
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sctp::{
     AssociationId, AssociationStatus, Connect, ConnectError, Endpoint, EndpointConfig, Event,
@@ -94,8 +94,9 @@ impl TransportHost {
 
     /// Adds an SCTP endpoint on a port. It accepts whoever comes.
     pub fn add_sctp(&mut self, port: u16, config: EndpointConfig) {
-        let rng = ChaCha12Rng::from_rng(&mut self.rng);
-        let mut endpoint = Endpoint::new(port, config, rng);
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        let mut endpoint = Endpoint::new(port, config, seed);
         endpoint.set_local_addresses(self.addresses.clone());
         self.endpoints.insert(port, endpoint);
     }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use rand::Rng;
+use rand::{Rng, RngExt};
 use rand_chacha::ChaCha12Rng;
 use sctp::{
     AssociationId, Connect, Endpoint, EndpointConfig, Event, PathAddress, SendInfo,
@@ -77,7 +77,7 @@ impl Trunk {
                     outbound_streams: STREAMS,
                     ..EndpointConfig::default()
                 };
-                let mut endpoint = Endpoint::new(SIP_PORT, config, rng);
+                let mut endpoint = Endpoint::new(SIP_PORT, config, rng.random());
                 endpoint.set_local_addresses(own.trunk.to_vec());
                 Carrier::Sctp(Box::new(Sctp {
                     endpoint,

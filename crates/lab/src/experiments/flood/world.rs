@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use flood::{Attack, Attempt, Counts, Kind};
 use link::{Link, LinkConfig};
+use rand::RngExt;
 use sctp::{Connect, Endpoint, EndpointConfig, Event, PathAddress, Transmit};
 use sim::{Datagram, Host, HostId, Simulation};
 use sim_transport::{path_of, sctp_datagram};
@@ -119,7 +120,11 @@ impl World {
         };
         let listener = FloodHost {
             address: address(0),
-            role: Role::Listener(Box::new(Endpoint::new(PORT, config.clone(), stream(0)))),
+            role: Role::Listener(Box::new(Endpoint::new(
+                PORT,
+                config.clone(),
+                stream(0).random(),
+            ))),
         };
         let attacker = FloodHost {
             address: address(1),
@@ -134,7 +139,7 @@ impl World {
         let client = FloodHost {
             address: address(CLIENT),
             role: Role::Client {
-                endpoint: Box::new(Endpoint::new(PORT, config.clone(), stream(2))),
+                endpoint: Box::new(Endpoint::new(PORT, config.clone(), stream(2).random())),
                 next: start + PAUSE,
                 until: start + lasts,
                 begun: start,

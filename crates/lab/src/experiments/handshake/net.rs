@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use link::LinkConfig;
 use packet_socket::{HEADER_LENGTH, PacketSocket};
-use rand::Rng;
+use rand::{Rng, RngExt};
 use rand_chacha::ChaCha12Rng;
 use sctp::{Connect, Endpoint, EndpointConfig, Event, PathAddress, SendInfo};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -335,14 +335,14 @@ struct Speaker {
 }
 
 impl Speaker {
-    fn open(local: IpAddr, rng: ChaCha12Rng) -> anyhow::Result<Speaker> {
+    fn open(local: IpAddr, mut rng: ChaCha12Rng) -> anyhow::Result<Speaker> {
         let config = EndpointConfig {
             mtu: MTU,
             path_mtu_discovery: false,
             ..EndpointConfig::default()
         };
         Ok(Speaker {
-            endpoint: Endpoint::new(PORT, config, rng),
+            endpoint: Endpoint::new(PORT, config, rng.random()),
             socket: UdpSocket::bind((local, ENCAPSULATION_PORT))?,
             local,
             buffer: vec![0; 65_535],

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use bytes::Bytes;
 use link::{Bottleneck, Link, LinkConfig};
+use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 use sctp::{
     AssociationId, Connect, Endpoint, EndpointConfig, Event, PathAddress, SendError, SendInfo,
@@ -211,11 +212,11 @@ impl ScaleHost {
     fn new(
         port: u16,
         config: EndpointConfig,
-        rng: ChaCha12Rng,
+        mut rng: ChaCha12Rng,
         unopened: VecDeque<u32>,
     ) -> ScaleHost {
         ScaleHost {
-            endpoint: Endpoint::new(port, config, rng),
+            endpoint: Endpoint::new(port, config, rng.random()),
             unopened,
             opening: false,
             associations: Vec::new(),

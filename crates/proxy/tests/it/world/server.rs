@@ -56,7 +56,7 @@ impl Server {
         let trunk = peer.map(|peer| {
             (
                 peer,
-                Trunk::new(address, peer, 1, ChaCha12Rng::from_rng(rng)),
+                Trunk::new(address, peer, 1, ChaCha12Rng::from_rng(rng).get_seed()),
             )
         });
         Server {
@@ -92,7 +92,12 @@ impl Server {
         self.config.incarnation = rng.next_u32();
         if let Some((peer, trunk)) = &mut self.trunk {
             let first = trunk.next_connection();
-            *trunk = Trunk::new(self.address, *peer, first, ChaCha12Rng::from_rng(&mut rng));
+            *trunk = Trunk::new(
+                self.address,
+                *peer,
+                first,
+                ChaCha12Rng::from_rng(&mut rng).get_seed(),
+            );
         }
         self.proxy = Proxy::new(self.config.clone(), rng);
     }

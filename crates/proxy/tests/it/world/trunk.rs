@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use rand_chacha::ChaCha12Rng;
 use sctp::{AssociationId, Connect, Endpoint, EndpointConfig, Event, PathAddress, SendInfo};
 use sim::Datagram;
 use sip::transaction::TransactionKey;
@@ -53,7 +52,7 @@ impl Trunk {
         local: SocketAddr,
         remote: SocketAddr,
         first_connection: u64,
-        rng: ChaCha12Rng,
+        seed: [u8; 32],
     ) -> Trunk {
         let config = EndpointConfig {
             path_mtu_discovery: false,
@@ -62,7 +61,7 @@ impl Trunk {
             heartbeats: false,
             ..EndpointConfig::default()
         };
-        let mut endpoint = Endpoint::new(local.port(), config, rng);
+        let mut endpoint = Endpoint::new(local.port(), config, seed);
         endpoint.set_local_addresses(vec![local.ip()]);
         Trunk {
             local,

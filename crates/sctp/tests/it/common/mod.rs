@@ -60,7 +60,7 @@ impl Host {
         seed: u64,
     ) -> Host {
         Host {
-            endpoint: Endpoint::new(port, config, ChaCha12Rng::seed_from_u64(seed)),
+            endpoint: Endpoint::new(port, config, ChaCha12Rng::seed_from_u64(seed).get_seed()),
             address: address.into(),
             events: Vec::new(),
             sent: Vec::new(),

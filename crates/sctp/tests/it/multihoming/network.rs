@@ -91,8 +91,8 @@ impl Network {
     pub(crate) fn with(networks: u8, client: EndpointConfig, server: EndpointConfig) -> Network {
         let start = Instant::now();
         let host = |host: usize, port, config| {
-            let rng = ChaCha12Rng::seed_from_u64(host as u64 + 7);
-            let mut endpoint = Endpoint::new(port, config, rng);
+            let seed = ChaCha12Rng::seed_from_u64(host as u64 + 7).get_seed();
+            let mut endpoint = Endpoint::new(port, config, seed);
             endpoint.set_local_addresses((0..networks).map(|net| address(host, net)).collect());
             Host {
                 endpoint,

@@ -214,8 +214,8 @@ fn a_repeated_cookie_echo_changes_nothing() {
 
 /// The client as it comes back after a crash.
 fn restart_client(network: &mut Network, addresses: Vec<IpAddr>) {
-    let rng = ChaCha12Rng::seed_from_u64(77);
-    let mut endpoint = Endpoint::new(CLIENT_PORT, plain(), rng);
+    let seed = ChaCha12Rng::seed_from_u64(77).get_seed();
+    let mut endpoint = Endpoint::new(CLIENT_PORT, plain(), seed);
     endpoint.set_local_addresses(addresses);
     network.hosts[CLIENT].endpoint = endpoint;
 }
@@ -471,8 +471,8 @@ fn amplification(
     encapsulation_port: Option<u16>,
     addresses: &[IpAddr],
 ) -> [usize; 2] {
-    let rng = ChaCha12Rng::seed_from_u64(1);
-    let mut server = Endpoint::new(SERVER_PORT, EndpointConfig::default(), rng);
+    let seed = ChaCha12Rng::seed_from_u64(1).get_seed();
+    let mut server = Endpoint::new(SERVER_PORT, EndpointConfig::default(), seed);
     server.set_local_addresses(addresses.to_vec());
     let now = std::time::Instant::now();
     let from = PathAddress {
@@ -491,8 +491,8 @@ fn amplification(
 
 #[test]
 fn prints_the_size_of_the_cookie_and_the_amplification() {
-    let rng = ChaCha12Rng::seed_from_u64(1);
-    let mut server = Endpoint::new(SERVER_PORT, EndpointConfig::default(), rng);
+    let seed = ChaCha12Rng::seed_from_u64(1).get_seed();
+    let mut server = Endpoint::new(SERVER_PORT, EndpointConfig::default(), seed);
     let now = std::time::Instant::now();
     server.handle_packet(now, path(CLIENT, 0), init_packet(&Parameters::default()));
     let answer = server.poll_transmit(now).expect("an INIT ACK").packet;
@@ -534,8 +534,8 @@ fn work_for_peers_that_are_not_proved_is_bounded_in_each_second() {
         ..plain()
     };
     let (mut network, echo) = half_open(1);
-    let rng = ChaCha12Rng::seed_from_u64(1);
-    network.hosts[SERVER].endpoint = Endpoint::new(SERVER_PORT, config, rng);
+    let seed = ChaCha12Rng::seed_from_u64(1).get_seed();
+    network.hosts[SERVER].endpoint = Endpoint::new(SERVER_PORT, config, seed);
     let mark = network.sent.len();
     for _ in 0..50 {
         network.give(SERVER, path(CLIENT, 0), init_packet(&Parameters::default()));

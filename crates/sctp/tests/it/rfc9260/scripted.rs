@@ -195,7 +195,11 @@ impl Scripted {
     pub(crate) fn alone(config: EndpointConfig) -> Scripted {
         Scripted {
             now: Instant::now(),
-            endpoint: Endpoint::new(LOCAL_PORT, config, ChaCha12Rng::seed_from_u64(9260)),
+            endpoint: Endpoint::new(
+                LOCAL_PORT,
+                config,
+                ChaCha12Rng::seed_from_u64(9260).get_seed(),
+            ),
             events: Vec::new(),
             tag: 0,
             tsn: Tsn(0),

@@ -10,7 +10,7 @@ mod host;
 
 use host::PingPong;
 use link::{Link, LinkConfig};
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sctp::{Endpoint, EndpointConfig};
 use sim::{HostId, Simulation, Stop};
@@ -83,7 +83,7 @@ impl Run {
             ..EndpointConfig::default()
         };
         let mut host = |address, streams, random| {
-            let endpoint = Endpoint::new(PORT, config.clone(), generator(seed, random));
+            let endpoint = Endpoint::new(PORT, config.clone(), generator(seed, random).random());
             simulation.add_host(PingPong::new(address, endpoint, streams), &[address])
         };
         let hosts = [host(CLIENT, 0..4, 1), host(SERVER, 4..8, 2)];

@@ -3,6 +3,7 @@
 
 use crate::engines::world::SctpPacket;
 use bytes::Bytes;
+use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 use sctp::{
     AssociationId, AssociationState, AssociationStatus, Connect, Endpoint, EndpointConfig, Event,
@@ -302,8 +303,8 @@ impl Host for EngineHost {
     }
 }
 
-fn engine(place: &Place, config: &EndpointConfig, rng: ChaCha12Rng) -> Endpoint {
-    let mut endpoint = Endpoint::new(place.sctp_port, config.clone(), rng);
+fn engine(place: &Place, config: &EndpointConfig, mut rng: ChaCha12Rng) -> Endpoint {
+    let mut endpoint = Endpoint::new(place.sctp_port, config.clone(), rng.random());
     endpoint.set_local_addresses(place.addresses.clone());
     endpoint
 }

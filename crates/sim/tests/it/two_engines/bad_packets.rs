@@ -142,8 +142,8 @@ impl Live {
         simulation.connect(SERVER, CLIENT, link(1));
         let [client, server] =
             [(CLIENT, CLIENT_PORT), (SERVER, SERVER_PORT)].map(|(address, port)| {
-                let rng = ChaCha12Rng::seed_from_u64(port.into());
-                let endpoint = Endpoint::new(port, EndpointConfig::default(), rng);
+                let seed = ChaCha12Rng::seed_from_u64(port.into()).get_seed();
+                let endpoint = Endpoint::new(port, EndpointConfig::default(), seed);
                 let plan = Plan {
                     messages: Vec::new(),
                     expected: 0,

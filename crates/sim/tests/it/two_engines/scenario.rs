@@ -89,7 +89,7 @@ impl Scenario {
         simulation.connect(CLIENT, SERVER, Link::new(there, rng()));
         simulation.connect(SERVER, CLIENT, Link::new(back, rng()));
         let mut host = |address, port, plan: &Plan| {
-            let endpoint = Endpoint::new(port, self.config.clone(), rng());
+            let endpoint = Endpoint::new(port, self.config.clone(), rng().random());
             let host = EngineHost::new(address, endpoint, plan.clone());
             simulation.add_host(host, &[address])
         };
