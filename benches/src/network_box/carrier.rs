@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use emulator::{Device, DriverConfig, Emulator, InterfaceId, NetworkConfig};
-use namespace::Namespace;
+use namespace::{Namespace, NextHop};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 
-use super::hosts::{ADDRESSES, Hosts, network};
+use super::hosts::{ADDRESSES, Hosts, default_route, network};
 use crate::cpu;
 
 /// Carries packets.
@@ -130,25 +130,16 @@ impl Kernel {
         for (number, host) in [&left, &right].into_iter().enumerate() {
             let address = ADDRESSES[number];
             let gateway = address.replace(".0.2", ".0.1");
-            let theirs = host.path();
-            let theirs = theirs.display();
-            router.ip_batch(
-                &[],
-                &format!(
-                    "link add port{number} type veth peer name eth0 netns {theirs}\n\
-                 link set port{number} up\n\
-                 addr add {gateway}/24 dev port{number}\n"
-                ),
-            )?;
-            host.ip_batch(
-                &[],
-                &format!(
-                    "link set lo up\n\
-                 link set eth0 up\n\
-                 addr add {address}/24 dev eth0\n\
-                 route add default via {gateway}\n"
-                ),
-            )?;
+            let port = format!("port{number}");
+            let mut netlink = router.netlink()?;
+            netlink.add_veth(&port, "eth0", host)?;
+            netlink.set_link_up(&port)?;
+            netlink.add_address(&port, format!("{gateway}/24").parse()?)?;
+            let mut netlink = host.netlink()?;
+            netlink.set_link_up("lo")?;
+            netlink.set_link_up("eth0")?;
+            netlink.add_address("eth0", format!("{address}/24").parse()?)?;
+            netlink.add_route(&default_route(NextHop::Gateway(gateway.parse()?))?)?;
         }
         router
             .run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))?

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Context;
 use emulator::{Device, End, LinkBetween, Network, NetworkConfig};
 use link::LinkConfig;
-use namespace::Namespace;
+use namespace::{Namespace, NextHop, Route};
 
 /// The addresses of the two hosts.
 pub(super) const ADDRESSES: [&str; 2] = ["10.1.0.2", "10.2.0.2"];
@@ -23,15 +23,12 @@ impl Hosts {
             let device = namespace
                 .run(|| Device::create_tun("eth0"))?
                 .context("no TUN device")?;
-            namespace.ip_batch(
-                &[],
-                &format!(
-                    "link set lo up\n\
-                 link set eth0 txqueuelen 1000 up\n\
-                 addr add {address}/24 dev eth0\n\
-                 route add default dev eth0\n"
-                ),
-            )?;
+            let mut netlink = namespace.netlink()?;
+            netlink.set_link_up("lo")?;
+            netlink.set_link_queue("eth0", 1000)?;
+            netlink.set_link_up("eth0")?;
+            netlink.add_address("eth0", format!("{address}/24").parse()?)?;
+            netlink.add_route(&default_route(NextHop::Interface("eth0".to_owned()))?)?;
             Ok((namespace, device))
         };
         let [(left, left_device), (right, right_device)] =
@@ -41,6 +38,15 @@ impl Hosts {
             devices: [left_device, right_device],
         })
     }
+}
+
+/// The route to everywhere.
+pub(super) fn default_route(next_hop: NextHop) -> anyhow::Result<Route> {
+    Ok(Route {
+        destination: "0.0.0.0/0".parse()?,
+        next_hop,
+        table: None,
+    })
 }
 
 /// Nothing between the hosts but a link.

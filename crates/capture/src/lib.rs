@@ -1,6 +1,15 @@
-//! Capture files to SIP messages and SCTP packets, and from there to calls, delays and losses.
+//! Core: capture files to SIP messages and SCTP packets, and from there to calls, delays and losses.
 //!
-//! A [`Reader`] goes through one file, packet by packet, and hands over its events.
+//! A [`Reader`] goes through one file, packet by packet, and hands over its [`Event`]s; [`Packets`] does the same with packets
+//! of an interface. [`Merge`] reads several files in order of time, by the offsets of their clocks ([`Clocks`]).
+//!
+//! Each layer is a file or folder, and hands what it found to the next one (`layers`): `input`, `file` or `text`, then `link`,
+//! `ip`, then `tcp` with its contents (`content`, `tls`, `websocket`), `sctp`, or `pdu`. What is incomplete (fragments,
+//! segments, frames) waits in tables whose size is bounded by [`Limits`]; what gives way becomes a [`Warning`].
+//!
+//! [`Analysis`] keeps a compact exchange, which is a list of messages, for each open Call-ID, and evaluates it when it is over:
+//! memory is bounded by the number of open calls, not by the size of the file. [`SctpView`] follows associations, and
+//! [`Output`] shows the results of both.
 #![forbid(unsafe_code)]
 
 mod analysis;
@@ -18,7 +27,6 @@ mod journal;
 mod layers;
 mod link;
 mod merge;
-mod octets;
 mod output;
 mod packets;
 mod pdu;

@@ -1,10 +1,12 @@
-//! A network in a box: hosts outside, routers and links in here.
+//! A network emulator: hosts outside, routers and links in here.
 //!
 //! [`Network`] is a core: it is fed packets and the time and does no I/O. It behaves as IP routers with links
 //! between them do: time to live, ICMP errors, fragments, the longest prefix. Each direction of a link is a
-//! [`link::Link`]; [`Rule`]s treat certain packets otherwise. [`Emulator`] is the driver: it runs a network
-//! in a thread of its own between [`Device`]s, which are TUN devices in the network namespaces of the hosts,
-//! or packet sockets on real interfaces.
+//! [`link::Link`]; [`Rule`]s treat certain packets otherwise.
+//!
+//! [`Emulator`] is the driver: it runs a network in a thread of its own between [`Device`]s, which are TUN devices in the
+//! network namespaces of the hosts, or packet sockets on real interfaces. The thread waits with epoll, whose timeouts are in
+//! nanoseconds here. A change from outside is a closure that the thread runs between two packets, so that the core has no locks.
 #![deny(unsafe_code)]
 
 mod change_error;

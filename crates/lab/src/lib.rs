@@ -2,7 +2,20 @@
 //!
 //! The [`demo`] makes SIP calls through a proxy over UDP, TCP and SCTP on a network that loses
 //! packets. The [`experiments`] repeat published measurements of transports, on simulated hosts
-//! or on real ones, and hold it against the law: [`run()`] gives [`Results`], with a [`Verdict`] each.
+//! or on real ones, and compare them with the law that they obey: [`run()`] gives [`Results`], with a [`Verdict`] each.
+//!
+//! An experiment is a file in [`experiments`]: its topology, its runs, its measurement. Experiments share
+//!
+//! - hosts: `stage` (Jungmaier 2000), `pair` (two simulated hosts), `two_hosts` (two real ones, with the kernel's TCP and our
+//!   SCTP in UDP), `calls` (users and proxies: cores in [`sim`], or whole programs in a [`testbed`]),
+//! - load: `bulk`, which is data on TCP connections or SCTP streams,
+//! - judgement: `laws` has the formulas, `checks` make a verdict of figures, and `difference` decides whether two results
+//!   differ by more than the scatter of their trials.
+//!
+//! On real sockets, each experiment is a process of its own (`isolated_process`), which reports its progress and its outcome
+//! as lines of JSON: its namespaces disappear with it. Servers whose memory and processor time are measured are processes of
+//! `tandem` itself ([`Context::program`]). `machine_load` tells how busy the machine was with other work: an experiment that
+//! failed on a busy machine is repeated.
 #![forbid(unsafe_code)]
 
 mod bulk;

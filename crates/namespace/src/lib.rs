@@ -6,14 +6,14 @@
 #![deny(unsafe_code)]
 
 mod interfaces;
-mod ip;
 mod mark;
+mod netlink;
 mod privilege;
 mod programs;
 mod spawn;
 
-pub use ip::IpError;
 pub use mark::Mark;
+pub use netlink::{Netlink, NetlinkError, NextHop, Route};
 pub use privilege::{Privilege, Unavailable, become_root, join};
 pub use programs::{Program, end_programs};
 
@@ -155,11 +155,12 @@ mod tests {
     #[test]
     fn what_is_in_a_namespace_is_nowhere_else() {
         let Some(namespace) = namespace() else { return };
-        namespace.ip("link set lo up").unwrap();
+        let loopback_up = |namespace: &Namespace| namespace.netlink()?.set_link_up("lo");
+        loopback_up(&namespace).unwrap();
         let bind = || std::net::TcpListener::bind("127.0.0.1:5060");
         let first = namespace.run(bind).unwrap().unwrap();
         let other = Namespace::new().unwrap();
-        other.ip("link set lo up").unwrap();
+        loopback_up(&other).unwrap();
         other.run(bind).unwrap().unwrap();
         assert_eq!(
             namespace.run(bind).unwrap().unwrap_err().kind(),
@@ -196,15 +197,5 @@ mod tests {
         let ended: Vec<u32> = ended.iter().map(|program| program.process).collect();
         assert_eq!(ended, [sleeper.id()]);
         assert!(!sleeper.wait().unwrap().success());
-    }
-
-    #[test]
-    fn what_ip_does_not_understand_is_told() {
-        let Some(namespace) = namespace() else { return };
-        let error = namespace
-            .ip_batch(&[], "link set lo up\nlink set nothing up\n")
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("nothing"), "{error}");
     }
 }

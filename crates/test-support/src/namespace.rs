@@ -29,7 +29,8 @@ impl Namespace {
         };
         let name = inner.path().display().to_string();
         let namespace = Namespace { inner, name };
-        namespace.ip("link set lo up");
+        let mut netlink = namespace.inner.netlink().expect("a netlink socket");
+        netlink.set_link_up("lo").expect("loopback goes up");
         Some(namespace)
     }
 
@@ -44,8 +45,11 @@ impl Namespace {
     ///
     /// When it fails.
     pub fn ip(&self, arguments: &str) {
-        let done = self.inner.ip(arguments);
-        done.unwrap_or_else(|error| panic!("ip {arguments}: {error}"));
+        let mut ip = self.inner.command("ip", None);
+        let output = ip.args(arguments.split_whitespace()).output();
+        let output = output.expect("ip can be run");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ip {arguments}: {error}");
     }
 
     /// Joins the namespace with another by a pair of interfaces, both called `interface`. They are down,

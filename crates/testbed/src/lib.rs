@@ -1,7 +1,15 @@
 //! Whole networks on one machine: hosts as network namespaces, with an [`emulator`] between them.
 //!
 //! A [`Topology`] says what a network looks like, a [`Plan`] gives it addresses and routes, and a [`Testbed`] is
-//! one that is up. [`control`] and [`web`] let others watch and change it while it is up.
+//! one that is up: each host is a network namespace whose interfaces are TUN devices of the emulator. [`control`] and
+//! [`web`] let others watch and change it while it is up.
+//!
+//! Namespaces have no names in the file system, and TUN devices vanish with their descriptors: nothing outlives the process
+//! that holds them, however it ends. For `tandem net` that process is a [`daemon`], and commands exchange lines of JSON
+//! with it ([`remote`]).
+//!
+//! A host with several interfaces routes by the source address (`plan`): a packet leaves by the interface that has its
+//! source address, as a multi-homed SCTP endpoint needs it, whose paths would otherwise share one link.
 //!
 //! ```no_run
 //! use testbed::{Testbed, Topology, ready_made};

@@ -6,12 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use emulator::{End, LinkBetween, NetworkConfig};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use namespace::{NextHop, Route};
 
 use crate::Topology;
 
 /// The first table of routes that a host with several interfaces has for packets from an address of its own; each
 /// interface has the next one.
-const FIRST_TABLE: usize = 1000;
+const FIRST_TABLE: u32 = 1000;
 
 /// How many networks are looked at in search for free ones.
 const LAST_NETWORK: u16 = 4096;
@@ -45,12 +46,20 @@ pub struct Interface {
 )]
 pub struct PlanError;
 
-/// A way from a host to a network.
+/// The routes and rules of a host.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    pub(crate) routes: Vec<Route>,
+    /// Source addresses, each with the table of routes of its packets.
+    pub(crate) rules: Vec<(IpAddr, u32)>,
+}
+
+/// A network that a host reaches through routers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Way {
+struct ReachableNetwork {
     network: IpNet,
-    /// How many links are on the way.
-    length: usize,
+    /// How many links are before it.
+    hops: usize,
 }
 
 impl Plan {
@@ -161,94 +170,76 @@ impl Plan {
         text
     }
 
-    /// What `ip` has to be told in the namespace of a host whose interfaces are there.
-    pub(crate) fn link_commands(&self, host: usize) -> String {
-        let mut text = String::from("link set lo up\n");
-        for interface in &self.interfaces[host] {
-            let mtu = self.topology.links[interface.link].mtu;
-            let _ = writeln!(text, "link set {} mtu {mtu} up", interface.name);
-        }
-        text
-    }
-
-    /// The same for the addresses and routes of IPv6, or of IPv4, when the interfaces are up.
+    /// The routes of a host, and the rules that select a table of routes by the source address.
     ///
     /// Packets from an address of the host leave by its own interface if that leads where they go. So the paths of
     /// a host with several interfaces stay apart.
-    pub(crate) fn address_commands(&self, host: usize, ipv6: bool) -> String {
-        let is_meant = |network: &IpNet| network.addr().is_ipv6() == ipv6;
-        // The address is usable at once: there is nobody else who could have it.
-        let at_once = if ipv6 { " nodad" } else { "" };
-        let mut text = String::new();
-        for interface in &self.interfaces[host] {
-            for address in interface.addresses.iter().filter(|one| is_meant(one)) {
-                let _ = writeln!(
-                    text,
-                    "address add {address} dev {}{at_once}",
-                    interface.name
-                );
-            }
-        }
-        let ways: Vec<Vec<Way>> = (0..self.interfaces[host].len())
-            .map(|interface| self.ways(host, interface))
+    pub(crate) fn routing(&self, host: usize) -> Routing {
+        let interfaces = &self.interfaces[host];
+        let reachable: Vec<Vec<ReachableNetwork>> = (0..interfaces.len())
+            .map(|interface| self.reachable_networks(host, interface))
             .collect();
-        for (network, interface) in best(&ways) {
-            if is_meant(&network) {
-                let name = &self.interfaces[host][interface].name;
-                let _ = writeln!(text, "route add {network} dev {name}");
-            }
+        let route = |destination, interface: usize, table| Route {
+            destination,
+            next_hop: NextHop::Interface(interfaces[interface].name.clone()),
+            table,
+        };
+        let mut routing = Routing {
+            routes: nearest(&reachable)
+                .into_iter()
+                .map(|(network, interface)| route(network, interface, None))
+                .collect(),
+            rules: Vec::new(),
+        };
+        if interfaces.len() < 2 {
+            return routing;
         }
-        if self.interfaces[host].len() < 2 {
-            return text;
+        for ((index, interface), table) in interfaces.iter().enumerate().zip(FIRST_TABLE..) {
+            let link = self.networks(interface.link).into_iter();
+            let networks = link.chain(reachable[index].iter().map(|found| found.network));
+            let routes = networks.map(|network| route(network, index, Some(table)));
+            routing.routes.extend(routes);
+            let addresses = interface.addresses.iter();
+            routing
+                .rules
+                .extend(addresses.map(|address| (address.addr(), table)));
         }
-        for (index, interface) in self.interfaces[host].iter().enumerate() {
-            let (name, table) = (&interface.name, FIRST_TABLE + index);
-            let link = self.networks(interface.link);
-            let ways = ways[index].iter().map(|way| way.network);
-            for network in link.into_iter().chain(ways).filter(is_meant) {
-                let _ = writeln!(text, "route add {network} dev {name} table {table}");
-            }
-            for address in interface.addresses.iter().filter(|one| is_meant(one)) {
-                let address = address.addr();
-                let _ = writeln!(text, "rule add from {address} lookup {table}");
-            }
-        }
-        text
+        routing
     }
 
     /// Which networks can be reached from an interface of a host through routers, but for that of its own link.
-    fn ways(&self, host: usize, interface: usize) -> Vec<Way> {
+    fn reachable_networks(&self, host: usize, interface: usize) -> Vec<ReachableNetwork> {
         let interface = &self.interfaces[host][interface];
         let is_router = |node: usize| !self.topology.nodes[node].is_host;
-        let mut ways: Vec<Way> = Vec::new();
+        let mut found: Vec<ReachableNetwork> = Vec::new();
         let mut known = vec![false; self.topology.nodes.len()];
         let mut waiting = VecDeque::new();
         if is_router(interface.peer) {
             known[interface.peer] = true;
-            waiting.push_back((interface.peer, 1));
+            waiting.push_back((interface.peer, 1_usize));
         }
         let mut seen = vec![false; self.topology.links.len()];
         seen[interface.link] = true;
-        while let Some((router, length)) = waiting.pop_front() {
+        while let Some((router, hops)) = waiting.pop_front() {
             for next in &self.interfaces[router] {
                 if !seen[next.link] {
                     seen[next.link] = true;
                     let networks = self.networks(next.link).into_iter();
-                    ways.extend(networks.map(|network| Way { network, length }));
+                    found.extend(networks.map(|network| ReachableNetwork { network, hops }));
                 }
                 if is_router(next.peer) && !known[next.peer] {
                     known[next.peer] = true;
-                    waiting.push_back((next.peer, length + 1));
+                    waiting.push_back((next.peer, hops + 1));
                 }
             }
         }
-        // What is next to the host needs no way.
+        // The kernel makes the routes to the networks of the host's own links.
         let own = &self.interfaces[host];
-        ways.retain(|way| {
+        found.retain(|reachable| {
             let mut links = own.iter().map(|interface| interface.link);
-            !links.any(|link| self.networks(link).contains(&way.network))
+            !links.any(|link| self.networks(link).contains(&reachable.network))
         });
-        ways
+        found
     }
 
     /// The networks of a link.
@@ -266,13 +257,13 @@ impl Plan {
     }
 }
 
-/// The interface with the shortest way to each network; of equal ones the first.
-fn best(ways: &[Vec<Way>]) -> Vec<(IpNet, usize)> {
-    let mut all: Vec<(IpNet, usize, usize)> = ways
+/// The interface that is nearest to each network; of equal ones the first.
+fn nearest(reachable: &[Vec<ReachableNetwork>]) -> Vec<(IpNet, usize)> {
+    let mut all: Vec<(IpNet, usize, usize)> = reachable
         .iter()
         .enumerate()
-        .flat_map(|(interface, ways)| ways.iter().map(move |way| (way, interface)))
-        .map(|(way, interface)| (way.network, way.length, interface))
+        .flat_map(|(interface, found)| found.iter().map(move |one| (one, interface)))
+        .map(|(found, interface)| (found.network, found.hops, interface))
         .collect();
     all.sort();
     all.dedup_by_key(|(network, ..)| *network);
@@ -363,18 +354,39 @@ mod tests {
     fn paths_of_a_host_with_two_interfaces_stay_apart() {
         let plan = plan("multihomed");
         let client = plan.topology.node("client").unwrap();
-        let commands = plan.address_commands(client, false);
-        for line in [
-            "route add 10.2.0.0/24 dev eth0\n",
-            "route add 10.4.0.0/24 dev eth1\n",
-            "route add 10.2.0.0/24 dev eth0 table 1000\n",
-            "route add 10.4.0.0/24 dev eth1 table 1001\n",
-            "rule add from 10.1.0.2 lookup 1000\n",
-            "rule add from 10.3.0.2 lookup 1001\n",
+        let routing = plan.routing(client);
+        let routes = |destination: &str| -> Vec<(NextHop, Option<u32>)> {
+            let destination = destination.parse().unwrap();
+            let routes = routing.routes.iter();
+            routes
+                .filter(|route| route.destination == destination)
+                .map(|route| (route.next_hop.clone(), route.table))
+                .collect()
+        };
+        for (interface, table, networks, addresses) in [
+            (
+                "eth0",
+                1000,
+                ["10.2.0.0/24", "fd00:2::/64"],
+                ["10.1.0.2", "fd00:1::2"],
+            ),
+            (
+                "eth1",
+                1001,
+                ["10.4.0.0/24", "fd00:4::/64"],
+                ["10.3.0.2", "fd00:3::2"],
+            ),
         ] {
-            assert!(commands.contains(line), "{line} in {commands}");
+            let next_hop = NextHop::Interface(interface.to_owned());
+            for network in networks {
+                let expected = [(next_hop.clone(), None), (next_hop.clone(), Some(table))];
+                assert_eq!(routes(network), expected, "{network}");
+            }
+            for address in addresses {
+                let rule = (address.parse().unwrap(), table);
+                assert!(routing.rules.contains(&rule), "{rule:?} in {routing:?}");
+            }
         }
-        assert!(!commands.contains("10.4.0.0/24 dev eth0"), "{commands}");
     }
 
     #[test]

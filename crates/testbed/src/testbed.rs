@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use emulator::{ConfigError, Device, DriverConfig, Emulator, InterfaceId, Network};
-use namespace::{IpError, Mark, Namespace, Program, end_programs};
+use namespace::{Mark, Namespace, NetlinkError, Program, end_programs};
 
 use crate::control::{Description, InterfaceDescription, LinkDescription, NodeDescription};
-use crate::plan::Plan;
+use crate::plan::{Plan, Routing};
 use crate::state::{Directory, Place, Record, StateError};
 use crate::{Topology, plan::PlanError};
 
@@ -66,11 +66,11 @@ pub enum UpError {
     Tun(io::Error),
     /// Addresses or routes cannot be set.
     #[error("cannot set up host {host}: {error}")]
-    Ip {
+    Netlink {
         /// The host.
         host: String,
         /// Why.
-        error: IpError,
+        error: NetlinkError,
     },
     /// A setting of the kernel cannot be made.
     #[error("cannot set {key} of host {host} to {value}: {error}")]
@@ -154,24 +154,8 @@ impl Testbed {
             }
         }
         let (mut devices, mut marks) = (Vec::new(), Vec::new());
-        // Each is made by a program or two: side by side, that takes a fraction of the time.
-        for made in std::thread::scope(|scope| {
-            let (plan, network) = (&plan, &network);
-            let threads: Vec<_> = hosts
-                .iter()
-                .map(|host| scope.spawn(move || host.set_up(plan, network)))
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| {
-                    let panicked = || io::Error::other("setting up a host panicked");
-                    thread
-                        .join()
-                        .unwrap_or_else(|_| Err(UpError::Namespace(panicked())))
-                })
-                .collect::<Vec<_>>()
-        }) {
-            let (made, mark) = made?;
+        for host in &hosts {
+            let (made, mark) = host.set_up(&plan, &network)?;
             devices.extend(made);
             marks.push(mark);
         }
@@ -356,17 +340,12 @@ impl Host {
         };
         let made = self.namespace.run(make);
         let devices = made.map_err(UpError::Namespace)??;
-        let ip = |options: &[&str], lines: &str| {
-            let done = self.namespace.ip_batch(options, lines);
-            done.map_err(|error| UpError::Ip {
+        self.configure(plan, has_ipv6)
+            .map_err(|error| UpError::Netlink {
                 host: node.name.clone(),
                 error,
-            })
-        };
-        let links = plan.link_commands(self.node);
-        ip(&["-4"], &(links + &plan.address_commands(self.node, false)))?;
+            })?;
         if has_ipv6 {
-            ip(&["-6"], &plan.address_commands(self.node, true))?;
             let addresses = plan.addresses(self.node).into_iter();
             let own: Vec<Ipv6Addr> = addresses.filter_map(v6).collect();
             let waited = self.namespace.run(|| wait_until_taken(&own));
@@ -374,6 +353,35 @@ impl Host {
         }
         let mark = self.namespace.run(Mark::here).and_then(|mark| mark);
         Ok((devices, mark.map_err(UpError::Namespace)?))
+    }
+
+    /// Gives the interfaces of the host, which exist, their addresses and routes.
+    fn configure(&self, plan: &Plan, has_ipv6: bool) -> Result<(), NetlinkError> {
+        let is_possible = |address: IpAddr| address.is_ipv4() || has_ipv6;
+        let mut netlink = self.namespace.netlink()?;
+        netlink.set_link_up("lo")?;
+        for interface in &plan.interfaces[self.node] {
+            let mtu = plan.topology.links[interface.link].mtu;
+            netlink.set_link_mtu(&interface.name, mtu.into())?;
+            netlink.set_link_up(&interface.name)?;
+            for address in &interface.addresses {
+                if is_possible(address.addr()) {
+                    netlink.add_address(&interface.name, *address)?;
+                }
+            }
+        }
+        let Routing { routes, rules } = plan.routing(self.node);
+        for route in &routes {
+            if is_possible(route.destination.addr()) {
+                netlink.add_route(route)?;
+            }
+        }
+        for (source, table) in rules {
+            if is_possible(source) {
+                netlink.add_rule(source, table)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,4 +1,8 @@
 //! The network itself: packets go in at one host and come out at another.
+//!
+//! What a packet meets on its way (a link, a router, a host) is an event, and events are handled in order of time (`agenda`).
+//! `graph` computes routes when links go up or down, `router` decides on one packet, `transit` leads a packet from one event
+//! to the next, and `line` is one direction of a link with its counters.
 
 mod agenda;
 mod graph;

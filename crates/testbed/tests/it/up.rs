@@ -5,7 +5,6 @@ use testbed::{Testbed, Topology, ready_made};
 
 /// A ready-made topology that is up, or a line that says why there is none.
 fn up(name: &str, parameters: &[(&str, u32)]) -> Option<Testbed> {
-    require_command("ip", "iproute2")?;
     let topology = Topology::parse(ready_made(name)?.text, parameters).expect("it is ours");
     match Testbed::up(&topology, name, 1) {
         Ok(testbed) => Some(testbed),

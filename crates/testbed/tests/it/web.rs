@@ -23,7 +23,6 @@ struct Served {
 }
 
 fn served(name: &str) -> Option<Served> {
-    require_command("ip", "iproute2")?;
     let topology = Topology::parse(ready_made(name)?.text, &[]).expect("it is ours");
     let testbed = match Testbed::up(&topology, name, 1) {
         Ok(testbed) => testbed,

@@ -151,7 +151,8 @@ fn an_emulator_outlives_its_hosts() {
         return;
     };
     let client = hosts.udp("client", "10.1.0.2:0");
-    hosts.namespaces["server"].ip("link delete eth0").unwrap();
+    let mut netlink = hosts.namespaces["server"].netlink().unwrap();
+    netlink.delete_link("eth0").unwrap();
     hosts.namespaces.remove("server");
     client.send_to(b"gone", "10.2.0.2:1").unwrap();
     client

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use link::LinkConfig;
+use namespace::{NextHop, Route};
 use sctp_net::{EndpointConfig, SendInfo, Stack, UdpCarrierConfig};
 
 use crate::the_box::hosts::Hosts;
@@ -53,9 +54,13 @@ fn an_association_goes_on_over_its_other_path() {
     };
     // What goes to the other end of a path takes that path, whatever address it comes from.
     for (host, network) in [("client", "10.4.0.0/24"), ("server", "10.3.0.0/24")] {
-        hosts.namespaces[host]
-            .ip(&format!("route add {network} dev eth1"))
-            .unwrap();
+        let route = Route {
+            destination: network.parse().unwrap(),
+            next_hop: NextHop::Interface("eth1".to_owned()),
+            table: None,
+        };
+        let mut netlink = hosts.namespaces[host].netlink().unwrap();
+        netlink.add_route(&route).unwrap();
     }
     let (ready, is_ready) = mpsc::channel();
     thread::scope(|scope| {

@@ -68,9 +68,8 @@ fn tcp_learns_the_mtu_of_the_path() {
         return;
     };
     // The server offers segments for its own MTU: only the router's errors tell of the client's.
-    hosts.namespaces["server"]
-        .ip("link set eth0 mtu 1500")
-        .unwrap();
+    let mut netlink = hosts.namespaces["server"].netlink().unwrap();
+    netlink.set_link_mtu("eth0", 1500).unwrap();
     for server in ["10.2.0.2:7005", "[fd00:2::2]:7005"] {
         let (_, client) = transfer(&hosts, server, 300_000);
         let info = tcp_info::tcp_info(client.as_fd()).unwrap();

@@ -41,25 +41,19 @@ impl Wires {
         let network = Network::new(&network, 1, Instant::now()).unwrap();
         let mut devices = Vec::new();
         for (number, namespace) in [&left, &right].into_iter().enumerate() {
-            let theirs = namespace.path();
-            let theirs = theirs.display();
-            let last = number + 1;
-            middle
-                .ip(&format!(
-                    "link add port{number} type veth peer name eth0 netns {theirs}"
-                ))
-                .unwrap();
-            middle.ip(&format!("link set port{number} up")).unwrap();
-            namespace.ip("link set lo up").unwrap();
-            namespace.ip("link set eth0 up").unwrap();
-            namespace
-                .ip(&format!("addr add 10.5.0.{last}/24 dev eth0"))
-                .unwrap();
+            let name = format!("port{number}");
+            let mut netlink = middle.netlink().unwrap();
+            netlink.add_veth(&name, "eth0", namespace).unwrap();
+            netlink.set_link_up(&name).unwrap();
+            let mut netlink = namespace.netlink().unwrap();
+            netlink.set_link_up("lo").unwrap();
+            netlink.set_link_up("eth0").unwrap();
+            let address = format!("10.5.0.{}/24", number + 1).parse().unwrap();
+            netlink.add_address("eth0", address).unwrap();
             namespace
                 .run(|| switch_off_offloads("eth0"))
                 .unwrap()
                 .unwrap();
-            let name = format!("port{number}");
             middle.run(|| switch_off_offloads(&name)).unwrap().unwrap();
             let device = middle.run(|| Device::open_interface(&name)).unwrap();
             devices.push((network.interfaces()[number].id, device.unwrap()));

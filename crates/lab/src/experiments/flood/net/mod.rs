@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use flood::{Kind, Limits, Over, Pace};
+use namespace::{NextHop, Route};
 use rand::Rng;
 use sctp_net::EndpointConfig;
 use testbed::{Testbed, Topology};
@@ -152,9 +153,14 @@ fn up(context: &Context, number: u64) -> anyhow::Result<Testbed> {
     let seed = context.rng(number).next_u64();
     let testbed = Testbed::up(&topology, "lab-flood", seed)?;
     let listener = testbed.namespace("listener")?;
-    listener.ip(&format!("address delete {NOBODY}/24 dev eth0"))?;
-    // What answers forged addresses leaves the host.
-    listener.ip("route add 198.18.0.0/15 via 10.3.0.1")?;
+    let mut netlink = listener.netlink()?;
+    netlink.delete_address("eth0", format!("{NOBODY}/24").parse()?)?;
+    // Answers to forged addresses leave the host.
+    netlink.add_route(&Route {
+        destination: "198.18.0.0/15".parse()?,
+        next_hop: NextHop::Gateway("10.3.0.1".parse()?),
+        table: None,
+    })?;
     Ok(testbed)
 }
 
