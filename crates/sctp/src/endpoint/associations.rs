@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
+use timer_wheel::{Index, TimerWheel};
 
-use super::timer_wheel::{Index, TimerWheel};
 use crate::association::Association;
 use crate::{AssociationId, EndpointConfig, PathAddress};
 
@@ -284,8 +284,9 @@ impl Associations {
         }
         if ended {
             self.deadlines.set(index, None);
-        } else {
-            set_deadline(&mut self.deadlines, index, association);
+        } else if let Some(deadline) = association.next_timeout() {
+            // One that moved to later stays where it is: it will be looked at too early, once.
+            self.deadlines.set_if_earlier(index, deadline);
         }
         if ended {
             if association.is_disposable() {
@@ -398,15 +399,6 @@ impl Associations {
             .get(index as usize)
             .map_or(0, |slot| slot.generation);
         name(index, generation)
-    }
-}
-
-/// A deadline that moved to later stays where it is: it will be looked at too early, once.
-fn set_deadline(deadlines: &mut TimerWheel, index: Index, association: &Association) {
-    if let Some(new) = association.next_timeout()
-        && deadlines.get(index).is_none_or(|old| new < old)
-    {
-        deadlines.set(index, Some(new));
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::Rng;
+use timer_wheel::Index;
 
 use super::associations::PeerKey;
-use super::timer_wheel::Index;
 use super::{Arrived, Endpoint};
 use crate::association::Association;
 use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};

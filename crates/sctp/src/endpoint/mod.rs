@@ -7,7 +7,6 @@ mod initiation;
 mod out_of_the_blue;
 mod rates;
 mod remembered_tags;
-mod timer_wheel;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -18,6 +17,7 @@ use ahash::RandomState;
 use bytes::{Bytes, BytesMut};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
+use timer_wheel::Index;
 
 pub use icmp::{IcmpError, IcmpKind};
 pub use out_of_the_blue::answer_out_of_the_blue;
@@ -25,7 +25,6 @@ pub use out_of_the_blue::answer_out_of_the_blue;
 use associations::{Associations, PeerKey, Settled};
 use rates::Rates;
 use remembered_tags::RememberedTags;
-use timer_wheel::Index;
 
 use crate::association::addresses::{is_link_local, is_unicast as is_unicast_address};
 use crate::association::cookie::CookieSigner;

@@ -1,15 +1,32 @@
-//! The deadlines of associations: a hierarchical timing wheel, in which setting, moving and removing
+//! Core: the deadlines of many numbered things in a hierarchical timer wheel. Setting, moving and removing
 //! one takes the same few steps however many there are.
 //!
-//! Slots hold deadlines in no order; those of the slot whose turn is next are sorted. So the earliest
-//! deadline is exact, and those that are due come in order of time, and of place when they are due at
-//! the same time.
+//! Slots hold deadlines in no order; those of the slot that is next are sorted. So the earliest deadline is
+//! exact, and those that are due come in order of time, and of index when they are due at the same time.
+//!
+//! The wheel has no clock. A time is whatever implements [`Timestamp`], such as an [`Instant`].
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// An association's place in the table of all of them.
-pub(crate) type Index = u32;
+/// What a deadline belongs to: its number in a table of the user's. The wheel takes memory for all numbers up to
+/// the greatest one.
+pub type Index = u32;
+
+/// A point in time.
+pub trait Timestamp: Copy + Ord {
+    /// Whole milliseconds since `earlier`, rounded down; 0 when that is later.
+    fn milliseconds_since(self, earlier: Self) -> u64;
+}
+
+impl Timestamp for Instant {
+    fn milliseconds_since(self, earlier: Instant) -> u64 {
+        let since = self.saturating_duration_since(earlier);
+        let whole = since.as_secs().saturating_mul(1000);
+        whole.saturating_add(u64::from(since.subsec_millis()))
+    }
+}
 
 /// Slots of a level, as a power of two.
 const SLOT_BITS: u32 = 6;
@@ -22,91 +39,100 @@ const LEVELS: usize = 7;
 /// then, until it is in front, where it is sorted.
 const LAST_TICK: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
 
-/// No place.
-const NOBODY: Index = Index::MAX;
+/// The end of a list.
+const NONE: Index = Index::MAX;
 
-/// Where a node is, in place of a number of a slot.
+/// Values of [`Node::slot`] that are no slots.
 const NOWHERE: u16 = u16::MAX;
 const IN_FRONT: u16 = u16::MAX - 1;
 
-/// The deadlines, at most one for each place.
-pub(super) struct TimerWheel {
+/// Deadlines, at most one for each index.
+#[derive(Debug)]
+pub struct TimerWheel<T = Instant> {
     /// What milliseconds are counted from: the first deadline.
-    origin: Option<Instant>,
+    origin: Option<T>,
     /// Everything before this millisecond is in `front`, everything else in a slot.
     position: u64,
     /// What comes next, sorted; empty only when there is nothing at all.
-    front: BTreeSet<(Instant, Index)>,
-    /// The first place of each slot's list.
+    front: BTreeSet<(T, Index)>,
+    /// The first index of each slot's list.
     slots: [Index; SLOTS * LEVELS],
     /// One bit for each slot of a level that is not empty.
     occupied: [u64; LEVELS],
-    /// By place.
-    nodes: Vec<Node>,
+    /// By index.
+    nodes: Vec<Node<T>>,
     /// How many deadlines are in slots.
     in_slots: usize,
 }
 
-/// A place's deadline, and its neighbours in the list of its slot.
-#[derive(Clone, Copy)]
-struct Node {
-    deadline: Option<Instant>,
+/// A deadline, and its neighbours in the list of its slot.
+#[derive(Clone, Copy, Debug)]
+struct Node<T> {
+    deadline: Option<T>,
     next: Index,
     previous: Index,
     slot: u16,
 }
 
-impl TimerWheel {
+impl<T: Timestamp> TimerWheel<T> {
     /// No deadlines.
-    pub(super) fn new() -> TimerWheel {
+    pub fn new() -> TimerWheel<T> {
         TimerWheel {
             origin: None,
             position: 0,
             front: BTreeSet::new(),
-            slots: [NOBODY; SLOTS * LEVELS],
+            slots: [NONE; SLOTS * LEVELS],
             occupied: [0; LEVELS],
             nodes: Vec::new(),
             in_slots: 0,
         }
     }
 
-    /// The deadline of a place.
-    pub(super) fn get(&self, index: Index) -> Option<Instant> {
+    /// The deadline of an index.
+    pub fn get(&self, index: Index) -> Option<T> {
         self.nodes.get(index as usize)?.deadline
     }
 
-    /// Sets, moves or removes the deadline of a place.
-    pub(super) fn set(&mut self, index: Index, deadline: Option<Instant>) {
+    /// Sets, moves or removes the deadline of an index.
+    pub fn set(&mut self, index: Index, deadline: Option<T>) {
         if self.get(index) == deadline {
             return;
         }
-        self.take_out(index);
+        self.remove(index);
         if let Some(deadline) = deadline {
             if self.nodes.len() <= index as usize {
                 self.nodes.resize(index as usize + 1, Node::UNUSED);
             }
-            self.put_in(index, deadline);
+            self.insert(index, deadline);
         }
         self.fill_front();
     }
 
+    /// Sets a deadline, unless an earlier one is set: whoever takes that out sets what holds then. Deadlines that
+    /// move to later all the time cost nothing that way.
+    pub fn set_if_earlier(&mut self, index: Index, deadline: T) {
+        if self.get(index).is_none_or(|set| deadline < set) {
+            self.set(index, Some(deadline));
+        }
+    }
+
     /// The earliest deadline.
-    pub(super) fn first(&self) -> Option<Instant> {
+    pub fn first(&self) -> Option<T> {
         self.front.first().map(|(deadline, _)| *deadline)
     }
 
     /// Takes out the earliest deadline, if it has come.
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Index> {
+    pub fn pop_due(&mut self, now: T) -> Option<Index> {
         let (deadline, index) = *self.front.first()?;
         if deadline > now {
             return None;
         }
-        self.take_out(index);
+        self.remove(index);
         self.fill_front();
         Some(index)
     }
 
-    fn put_in(&mut self, index: Index, deadline: Instant) {
+    fn insert(&mut self, index: Index, deadline: T) {
         let tick = self.tick(deadline);
         let (level, slot) = self.slot_of(tick);
         let Some(node) = self.nodes.get_mut(index as usize) else {
@@ -124,7 +150,7 @@ impl TimerWheel {
         };
         let next = std::mem::replace(first, index);
         node.slot = number as u16;
-        node.previous = NOBODY;
+        node.previous = NONE;
         node.next = next;
         if let Some(next) = self.nodes.get_mut(next as usize) {
             next.previous = index;
@@ -135,7 +161,7 @@ impl TimerWheel {
         self.in_slots += 1;
     }
 
-    fn take_out(&mut self, index: Index) {
+    fn remove(&mut self, index: Index) {
         let Some(node) = self.nodes.get_mut(index as usize) else {
             return;
         };
@@ -163,7 +189,7 @@ impl TimerWheel {
                 if let Some(first) = self.slots.get_mut(number) {
                     *first = next;
                 }
-                if next == NOBODY
+                if next == NONE
                     && let Some(occupied) = self.occupied.get_mut(number / SLOTS)
                 {
                     *occupied &= !(1 << (number % SLOTS));
@@ -183,10 +209,10 @@ impl TimerWheel {
             let start = above | (slot as u64) << shift;
             if level == 0 {
                 // All of it comes before the position then, that is into the front.
-                self.move_on(start + 1);
-                self.put_in_again(slot);
+                self.advance(start + 1);
+                self.reinsert(slot);
             } else {
-                self.move_on(start);
+                self.advance(start);
             }
         }
     }
@@ -203,23 +229,23 @@ impl TimerWheel {
 
     /// Moves the position on, over empty slots only. What comes into reach of a lower level goes
     /// there.
-    fn move_on(&mut self, position: u64) {
+    fn advance(&mut self, position: u64) {
         let before = std::mem::replace(&mut self.position, position);
         for level in (1..LEVELS).rev() {
             let shift = level as u32 * SLOT_BITS;
             if before >> shift != position >> shift {
                 let slot = (position >> shift) as usize % SLOTS;
-                self.put_in_again(level * SLOTS + slot);
+                self.reinsert(level * SLOTS + slot);
             }
         }
     }
 
     /// Puts all deadlines of a slot where they belong now.
-    fn put_in_again(&mut self, number: usize) {
+    fn reinsert(&mut self, number: usize) {
         let Some(first) = self.slots.get_mut(number) else {
             return;
         };
-        let mut index = std::mem::replace(first, NOBODY);
+        let mut index = std::mem::replace(first, NONE);
         if let Some(occupied) = self.occupied.get_mut(number / SLOTS) {
             *occupied &= !(1 << (number % SLOTS));
         }
@@ -227,7 +253,7 @@ impl TimerWheel {
             let Node { deadline, next, .. } = *node;
             self.in_slots -= 1;
             if let Some(deadline) = deadline {
-                self.put_in(index, deadline);
+                self.insert(index, deadline);
             }
             index = next;
         }
@@ -245,22 +271,25 @@ impl TimerWheel {
     }
 
     /// Milliseconds from the origin, rounded down.
-    fn tick(&mut self, deadline: Instant) -> u64 {
+    fn tick(&mut self, deadline: T) -> u64 {
         let origin = *self.origin.get_or_insert(deadline);
-        let since = deadline.saturating_duration_since(origin);
-        let whole = since.as_secs().saturating_mul(1000);
-        let tick = whole.saturating_add(u64::from(since.subsec_millis()));
-        tick.min(LAST_TICK)
+        deadline.milliseconds_since(origin).min(LAST_TICK)
     }
 }
 
-impl Node {
-    const UNUSED: Node = Node {
+impl<T> Node<T> {
+    const UNUSED: Node<T> = Node {
         deadline: None,
-        next: NOBODY,
-        previous: NOBODY,
+        next: NONE,
+        previous: NONE,
         slot: NOWHERE,
     };
+}
+
+impl<T: Timestamp> Default for TimerWheel<T> {
+    fn default() -> Self {
+        TimerWheel::new()
+    }
 }
 
 #[cfg(test)]
@@ -352,7 +381,19 @@ mod tests {
     }
 
     #[test]
-    fn the_same_time_comes_in_the_order_of_places() {
+    fn a_later_deadline_leaves_the_earlier_one() {
+        let at = Instant::now();
+        let mut wheel = TimerWheel::new();
+        for after in [2, 3, 1, 2] {
+            wheel.set_if_earlier(0, at + Duration::from_secs(after));
+        }
+        assert_eq!(wheel.first(), Some(at + Duration::from_secs(1)));
+        assert_eq!(wheel.pop_due(at + Duration::from_secs(1)), Some(0));
+        assert_eq!(wheel.first(), None);
+    }
+
+    #[test]
+    fn the_same_time_comes_in_the_order_of_indexes() {
         let at = Instant::now();
         let mut wheel = TimerWheel::new();
         for index in [5, 3, 9, 1] {
