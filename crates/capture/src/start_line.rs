@@ -1,7 +1,5 @@
 //! Telling SIP from everything else by its start line (RFC 3261 section 7).
 
-use crate::octets::places_in_block;
-
 /// The longest start line that is looked at.
 pub(crate) const LONGEST_LINE: usize = 8 * 1024;
 
@@ -25,7 +23,7 @@ fn begins_as_usual(octets: &[u8]) -> bool {
     let window = &octets[..octets.len().min(LONGEST_LINE)];
     // At least one octet of a URI stands between method and version.
     method_length(octets).is_some_and(|method| {
-        line_feed(window)
+        memchr::memchr(b'\n', window)
             .and_then(|end| window.get(method + 2..end))
             .is_some_and(|rest| rest.ends_with(b" SIP/2.0\r"))
     })
@@ -50,17 +48,6 @@ fn any_method_length(octets: &[u8]) -> Option<usize> {
         .take(LONGEST_METHOD)
         .position(|octet| !octet.is_ascii_uppercase())?;
     (length > 0 && octets[length] == b' ').then_some(length)
-}
-
-/// Where the first line feed is, which is soon, mostly.
-fn line_feed(octets: &[u8]) -> Option<usize> {
-    match octets
-        .first_chunk()
-        .map(|block| places_in_block(block, b'\n'))
-    {
-        None | Some(0) => memchr::memchr(b'\n', octets),
-        Some(places) => Some(places.trailing_zeros() as usize),
-    }
 }
 
 #[inline(never)]

@@ -41,10 +41,7 @@ pub use cseq::CSeq;
 pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
 pub use list::list_values;
-pub use message::{
-    Expires, Glance, Message, Onward, PlainRegister, Scan, ScannedField, Values, Violation,
-    begins_as_message, plain_call_id, plain_contact,
-};
+pub use message::{Glance, Message, Onward, Values, Violation};
 pub use method::Method;
 pub use name::Name;
 pub use name_addr::{Contact, Contacts, NameAddr, NameAddrError};

@@ -1,7 +1,7 @@
 //! By what the legs of a call that a B2BUA carries on belong together, whatever it makes of the users: header fields that it
 //! copies, or in which it names the leg before.
 
-use super::line_ends::LineEnds;
+use sip::Scanner;
 
 /// Which fields of an INVITE tell that.
 #[derive(Clone, Debug)]
@@ -29,40 +29,24 @@ impl Correlation {
         }
     }
 
-    /// Looks for the fields in a message. Those of several lines are passed over.
+    /// Looks for the fields in a message.
     pub(super) fn marks<'m>(&self, octets: &'m [u8]) -> Marks<'m> {
         let mut marks = Marks::default();
-        let mut begin = 0;
-        let further = self.further.as_deref().unwrap_or_default();
-        let initial = further.as_bytes().first().map(u8::to_ascii_lowercase);
-        for end in LineEnds::of(octets) {
-            let line = &octets[begin..end];
-            begin = end + 1;
-            let Some(first) = line.first() else {
-                break;
-            };
-            match first.to_ascii_lowercase() {
-                b'\r' => break,
-                b's' | b'x' => {}
-                other if Some(other) == initial => {}
-                _ => continue,
-            }
-            let Some(colon) = line.iter().position(|octet| *octet == b':') else {
-                continue;
-            };
-            let (name, value) = (
-                line[..colon].trim_ascii_end(),
-                line[colon + 1..].trim_ascii(),
-            );
-            if value.is_empty() {
+        let Ok((_, mut scanner)) = Scanner::new(octets) else {
+            return marks;
+        };
+        while let Ok(Some(field)) = scanner.next_field() {
+            let (name, value) = (field.name_text(), field.value());
+            // None of these names is known to the scanner, and most of a message's are.
+            if field.name().is_some() && self.further.is_none() || value.is_empty() {
                 continue;
             }
-            if name.eq_ignore_ascii_case(b"Session-ID") {
+            let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+            if is("Session-ID") {
                 marks.session_id = marks.session_id.or(callers_uuid(value));
-            } else if name.eq_ignore_ascii_case(b"X-Call-ID") || name.eq_ignore_ascii_case(b"X-CID")
-            {
+            } else if is("X-Call-ID") || is("X-CID") {
                 marks.call_id = marks.call_id.or(Some(value));
-            } else if name.eq_ignore_ascii_case(further.as_bytes()) {
+            } else if self.further.as_deref().is_some_and(is) {
                 marks.further = marks.further.or(Some(value));
             }
         }
@@ -96,7 +80,12 @@ mod tests {
         assert_eq!(marks, expected);
         let marks = Correlation::new(None).marks(text.as_bytes());
         assert_eq!(marks.further, None);
-        for text in ["", "\r\n", "Session-ID: 0000;remote=0\r\n", "Session-ID: 1"] {
+        for text in [
+            "",
+            "\r\n",
+            "BYE sip:b SIP/2.0\r\nSession-ID: 0000;remote=0\r\n",
+            "Session-ID: 1",
+        ] {
             let marks = Correlation::new(None).marks(text.as_bytes());
             assert_eq!(marks, Marks::default(), "{text}");
         }

@@ -11,7 +11,6 @@ use super::labels::{Label, Labels};
 use super::method_code::MethodCode;
 use super::values::{is_session_description, sequence, tag};
 use crate::Time;
-use crate::octets::is_ascii;
 
 /// Request or response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,8 +113,7 @@ impl<'m> Peek<'m> {
         hasher: &ShortHasher,
         labels: &mut Labels,
     ) -> Result<Peek<'m>, PeekError> {
-        let mut fields = Fields::default();
-        let start = fields.read(octets)?;
+        let (start, fields) = Fields::read(octets)?;
         Peek::of(start, &fields, hasher, labels).ok_or(PeekError::Ungrouped)
     }
 
@@ -126,9 +124,7 @@ impl<'m> Peek<'m> {
         labels: &mut Labels,
     ) -> Option<Peek<'m>> {
         let call_id = fields.call_id?;
-        if !is_ascii(call_id) && std::str::from_utf8(call_id).is_err() {
-            return None;
-        }
+        std::str::from_utf8(call_id).ok()?;
         let (cseq, method, other) = sequence(fields.cseq?)?;
         let via = fields.via?;
         let to = fields.to?;
@@ -228,7 +224,7 @@ fn mixed(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn glance_at(text: &str) -> Option<(MethodCode, u32, u8, bool, bool)> {
+    fn peeked(text: &str) -> Option<(MethodCode, u32, u8, bool, bool)> {
         let hasher = RandomState::with_seeds(1, 2, 3, 4);
         let peek = Peek::at(
             text.as_bytes(),
@@ -268,13 +264,13 @@ mod tests {
                       Call-ID: c\r\nCSeq: 7 INVITE\r\nContent-Type: application/sdp\r\n\
                       Content-Length: 3\r\n\r\nv=0";
         assert_eq!(
-            glance_at(invite),
+            peeked(invite),
             Some((MethodCode::Invite, 7, 2, false, true))
         );
         let bye = invite
             .replace("INVITE", "BYE")
             .replace("<sip:b@x>\r\n", "<sip:b@x>;tag=2\r\n");
-        assert_eq!(glance_at(&bye), Some((MethodCode::Bye, 7, 2, true, true)));
-        assert_eq!(glance_at(&invite.replace("Call-ID", "X")), None);
+        assert_eq!(peeked(&bye), Some((MethodCode::Bye, 7, 2, true, true)));
+        assert_eq!(peeked(&invite.replace("Call-ID", "X")), None);
     }
 }

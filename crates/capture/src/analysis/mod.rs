@@ -8,7 +8,6 @@ mod exchange;
 mod fields;
 mod kept;
 mod labels;
-mod line_ends;
 mod losses;
 mod message;
 mod method_code;

@@ -1,6 +1,6 @@
 //! A message that has come, read once for what transactions, dialogs and steps want to know of it.
 
-use sip::{Method, Name, Scan, StartLine};
+use sip::{CSeq, Method, Name, Scanner, StartLine};
 
 /// Fields of one name that are kept where they are found. More than these are looked for again.
 const KEPT_FIELDS: usize = 4;
@@ -64,23 +64,23 @@ impl<'a> Received<'a> {
             .position(|octet| !matches!(octet, b'\r' | b'\n'))
             .ok_or(Unreadable)?;
         let octets = octets.get(start..).unwrap_or_default();
-        let (start, mut scan) = Scan::begin(octets).map_err(|_| Unreadable)?;
+        let (start, mut scanner) = Scanner::new(octets).map_err(|_| Unreadable)?;
         let mut vias = Fields::default();
         let mut record_routes = Fields::default();
         let (mut from, mut to, mut call_id, mut cseq) = (None, None, None, None);
         let (mut contact, mut expires, mut min_expires) = (None, None, None);
         let mut is_challenge = false;
-        while let Some(field) = scan.next_field().map_err(|_| Unreadable)? {
+        while let Some(field) = scanner.next_field().map_err(|_| Unreadable)? {
             match field.name() {
-                Some(Name::Via) => vias.push(field.value),
-                Some(Name::RecordRoute) => record_routes.push(field.value),
-                Some(Name::From) => from = from.or(Some(field.value)),
-                Some(Name::To) => to = to.or(Some(field.value)),
-                Some(Name::CallId) => call_id = call_id.or(Some(field.value)),
-                Some(Name::CSeq) => cseq = cseq.or_else(|| Some((field.value, field.cseq()?))),
-                Some(Name::Contact) => contact = contact.or(Some(field.value)),
-                Some(Name::Expires) => expires = expires.or(Some(field.value)),
-                Some(Name::MinExpires) => min_expires = min_expires.or(Some(field.value)),
+                Some(Name::Via) => vias.push(field.value()),
+                Some(Name::RecordRoute) => record_routes.push(field.value()),
+                Some(Name::From) => from = from.or(Some(field.value())),
+                Some(Name::To) => to = to.or(Some(field.value())),
+                Some(Name::CallId) => call_id = call_id.or(Some(field.value())),
+                Some(Name::CSeq) => cseq = cseq.or_else(|| parsed_cseq(field.value())),
+                Some(Name::Contact) => contact = contact.or(Some(field.value())),
+                Some(Name::Expires) => expires = expires.or(Some(field.value())),
+                Some(Name::MinExpires) => min_expires = min_expires.or(Some(field.value())),
                 Some(Name::WwwAuthenticate | Name::ProxyAuthenticate) => is_challenge = true,
                 _ => {}
             }
@@ -111,7 +111,7 @@ impl<'a> Received<'a> {
             expires,
             min_expires,
             is_challenge,
-            body: scan.body(),
+            body: scanner.body(),
         })
     }
 
@@ -194,16 +194,22 @@ impl<'a> Received<'a> {
     /// Goes over the values of the fields of any name, long or compact, in any case.
     pub(super) fn each_named(&self, name: &str, mut visit: impl FnMut(&'a [u8])) {
         let wanted = Name::parse(name);
-        let Ok((_, mut scan)) = Scan::begin(self.octets) else {
+        let Ok((_, mut scanner)) = Scanner::new(self.octets) else {
             return;
         };
-        while let Ok(Some(field)) = scan.next_field() {
-            let name = std::str::from_utf8(field.name_text).unwrap_or_default();
+        while let Ok(Some(field)) = scanner.next_field() {
+            let name = std::str::from_utf8(field.name_text()).unwrap_or_default();
             if Name::parse(name) == wanted {
-                visit(field.value);
+                visit(field.value());
             }
         }
     }
+}
+
+/// The value of CSeq and what it says.
+fn parsed_cseq(value: &[u8]) -> Option<(&[u8], (u32, Method))> {
+    let cseq = CSeq::parse(value)?;
+    Some((value, (cseq.number(), cseq.method()?)))
 }
 
 /// A parameter of a From, To or Contact: outside of the angle brackets.

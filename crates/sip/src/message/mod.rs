@@ -1,6 +1,5 @@
 //! Messages: one buffer with an index of its header fields (RFC 3261 section 7).
 
-mod addressed;
 mod build;
 mod edit;
 mod fields;
@@ -9,8 +8,6 @@ mod index;
 mod lines;
 mod onward;
 mod plain_via;
-mod register;
-mod scan;
 mod top_via;
 mod usual;
 mod validate;
@@ -28,12 +25,9 @@ use crate::syntax::{self, is_lws, trim_start};
 use crate::uri::PlacedUri;
 use crate::{Method, Name, NameAddr, NameAddrError, SipUri, Uri, Via, ViaError};
 
-pub use addressed::{begins_as_message, plain_call_id};
 use fields::Fields;
 pub use glance::Glance;
 pub use onward::Onward;
-pub use register::{Expires, PlainRegister, plain_contact};
-pub use scan::{Scan, ScannedField};
 use top_via::TopVia;
 use usual::Seen;
 pub use validate::Violation;

@@ -29,14 +29,6 @@ pub enum TransactionEvent {
         /// The request.
         request: Message,
     },
-    /// A REGISTER that repeats one which was [answered](super::Transactions::answer_register) without keeping the response.
-    /// It is to be [answered again](super::Transactions::answer_register_again).
-    Repeated {
-        /// Where the request came from.
-        flow: Flow,
-        /// The request as it came.
-        request: Message,
-    },
     /// An ACK that is the user's: for a 2xx, or for nothing that is known here.
     Ack {
         /// Where the ACK came from.

@@ -78,26 +78,6 @@ impl<T: Entry> Keyed<T> {
         Some((number, self.get_mut(number)?))
     }
 
-    /// As good as the key that was looked for last, with this besides.
-    pub(super) fn sought_hash_with(&self, call_id: &[u8], number: u32) -> u64 {
-        self.hash_with(self.sought_hash, call_id, number)
-    }
-
-    /// The same of the key of what is there.
-    pub(super) fn entry_hash_with(&self, entry: u64, call_id: &[u8], number: u32) -> Option<u64> {
-        let hash = self.table.get(entry)?.hash;
-        Some(self.hash_with(hash, call_id, number))
-    }
-
-    fn hash_with(&self, key: Hash128, call_id: &[u8], number: u32) -> u64 {
-        let mut hasher = self.hasher;
-        hasher.write_u64(key.h1);
-        hasher.write_u64(key.h2);
-        hasher.write_u32(number);
-        hasher.write(call_id);
-        hasher.finish()
-    }
-
     /// Puts something in under the key that was looked for last and not found, and returns its number.
     pub(super) fn insert(&mut self, item: T) -> u64 {
         let hash = self.sought_hash;

@@ -11,7 +11,6 @@
 //! what it asks for.
 
 mod action;
-mod answered;
 mod client_invite;
 mod client_non_invite;
 mod clients;
@@ -22,7 +21,6 @@ mod id;
 mod index;
 mod keyed;
 mod matching;
-mod register;
 mod routing;
 mod server_invite;
 mod server_non_invite;
@@ -54,7 +52,6 @@ pub use config::TransactionConfig;
 pub use event::TransactionEvent;
 pub use id::{ClientId, ServerId, TransactionKey};
 pub(crate) use matching::MAGIC_COOKIE;
-pub use register::Taken;
 pub use routing::note_source;
 pub use statistics::TransactionStatistics;
 
@@ -102,7 +99,7 @@ impl Transactions {
             RandomState::with_seeds(rng.random(), rng.random(), rng.random(), rng.random());
         Transactions {
             clients: Clients::new(rng.random()),
-            servers: Servers::new(rng.random(), hasher, config.timeout()),
+            servers: Servers::new(rng.random(), hasher),
             common: Common::new(config),
             rng,
         }

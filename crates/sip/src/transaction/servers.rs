@@ -2,13 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ahash::RandomState;
 use bytes::Bytes;
 
 use super::action::{Action, Actions, Timer};
-use super::answered::Answered;
 use super::common::Common;
 use super::keyed::Keyed;
 use super::matching::{Rules, write_glanced_key, write_server_key};
@@ -22,9 +21,7 @@ use crate::{Flow, Glance, Message, Method, Name, Transmit};
 /// All server transactions.
 #[derive(Debug)]
 pub(super) struct Servers {
-    pub(super) table: Keyed<Server>,
-    /// REGISTERs that were answered, and of which no more is kept.
-    pub(super) answered: Answered,
+    table: Keyed<Server>,
     /// For the tags of responses.
     hasher: RandomState,
 }
@@ -32,7 +29,7 @@ pub(super) struct Servers {
 /// One server transaction. What is looked at when it is found, and when it ends, comes first.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Server {
+struct Server {
     machine: Machine,
     rules: Rules,
     /// Whether `unusual` is there.
@@ -81,13 +78,13 @@ impl Entry for Server {
 }
 
 #[derive(Debug)]
-pub(super) enum Machine {
+enum Machine {
     Invite(ServerInvite),
     NonInvite(ServerNonInvite),
 }
 
 /// A message that has something to do with an action.
-pub(super) enum Subject {
+enum Subject {
     None,
     /// The request that came.
     Request {
@@ -102,10 +99,9 @@ pub(super) enum Subject {
 }
 
 impl Servers {
-    pub(super) fn new(secret: [u64; 2], hasher: RandomState, timer_j: Duration) -> Servers {
+    pub(super) fn new(secret: [u64; 2], hasher: RandomState) -> Servers {
         Servers {
             table: Keyed::new(secret),
-            answered: Answered::new(timer_j),
             hasher,
         }
     }
@@ -181,14 +177,8 @@ impl Servers {
             if server.credit != NO_LIMIT {
                 server.credit = server.credit.saturating_add(credit(request.wire_length()));
             }
-            let actions = server.handle_retransmission();
+            let actions = server.machine.handle_retransmission();
             self.perform(common, now, number, actions, Subject::None);
-            return;
-        }
-        if *method == Method::Register && self.has_answered(now, call_and_number(&request)) {
-            common.statistics.requests_absorbed += 1;
-            let event = TransactionEvent::Repeated { flow, request };
-            common.events.push_back(event);
             return;
         }
         // A CANCEL makes room, and there is one of them for each INVITE at the most.
@@ -340,11 +330,6 @@ impl Servers {
         let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
         // An ACK has no transaction of its own.
         *method != Method::Ack && self.find(request, method).is_some()
-            || *method == Method::Register && {
-                let (call_id, number) = call_and_number(request);
-                let mark = self.table.sought_hash_with(call_id, number);
-                self.answered.holds(mark)
-            }
             || is_about_invite && self.find(request, &Method::Invite).is_some()
     }
 
@@ -377,7 +362,7 @@ impl Servers {
     }
 
     /// Does what a machine asks for.
-    pub(super) fn perform(
+    fn perform(
         &mut self,
         common: &mut Common,
         now: Instant,
@@ -473,18 +458,11 @@ impl Servers {
     }
 }
 
-/// What a REGISTER says of itself beside what names its transaction.
-fn call_and_number(request: &Message) -> (&[u8], u32) {
-    let call_id = request.header_bytes(Name::CallId);
-    let number = request.cseq_number();
-    (call_id.unwrap_or_default(), number.unwrap_or_default())
-}
-
 impl Server {
     /// The most 2xx responses to one INVITE that are told apart.
     const MAXIMUM_FORKS: usize = 16;
 
-    pub(super) fn new(
+    fn new(
         machine: Machine,
         rules: Rules,
         route: ResponseRoute,
@@ -503,21 +481,6 @@ impl Server {
             answered: None,
             unusual: None,
         }
-    }
-
-    /// What is to be done about a request that came again.
-    pub(super) fn handle_retransmission(&mut self) -> Actions {
-        self.machine.handle_retransmission()
-    }
-
-    /// Whether the final response was sent.
-    pub(super) fn is_completed(&self) -> bool {
-        self.machine.is_completed()
-    }
-
-    /// Whether the request came over a transport that loses nothing.
-    pub(super) fn is_reliable(&self) -> bool {
-        self.route.flow().transport.is_reliable()
     }
 
     fn unusual(&mut self) -> &mut Unusual {
@@ -586,7 +549,7 @@ impl Server {
         is_known
     }
 
-    pub(super) fn transmit(&mut self, id: ServerId, payload: Bytes) -> Transmit {
+    fn transmit(&mut self, id: ServerId, payload: Bytes) -> Transmit {
         if self.credit != NO_LIMIT {
             let length = u32::try_from(payload.len()).unwrap_or(NO_LIMIT);
             self.credit = self.credit.saturating_sub(length);
@@ -627,7 +590,7 @@ impl Subject {
 }
 
 impl Machine {
-    pub(super) fn start(method: &Method, common: &Common, is_reliable: bool) -> (Machine, Actions) {
+    fn start(method: &Method, common: &Common, is_reliable: bool) -> (Machine, Actions) {
         if *method == Method::Invite {
             let (machine, actions) = ServerInvite::start(&common.config, is_reliable);
             (Machine::Invite(machine), actions)
@@ -648,7 +611,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn handle_retransmission(&mut self) -> Actions {
+    fn handle_retransmission(&mut self) -> Actions {
         match self {
             Machine::Invite(machine) => machine.handle_retransmission(),
             Machine::NonInvite(machine) => machine.handle_retransmission(),

@@ -167,7 +167,6 @@ fn name_of(event: &TransactionEvent) -> String {
     match event {
         TransactionEvent::Request { request, .. } => format!("{}", method_of(request)),
         TransactionEvent::Overloaded { .. } => "overloaded".to_owned(),
-        TransactionEvent::Repeated { .. } => "repeated".to_owned(),
         TransactionEvent::Ack { .. } => "ACK".to_owned(),
         TransactionEvent::Response { response, .. } => {
             response.status().unwrap_or_default().to_string()
