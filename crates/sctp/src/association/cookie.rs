@@ -111,11 +111,11 @@ pub(crate) struct CookieSigner {
     offset: Duration,
     /// How long a key signs: no cookie outlives the one after it.
     key_lifetime: Duration,
-    current: Key,
-    previous: Option<Key>,
+    current: SecretKey,
+    previous: Option<SecretKey>,
 }
 
-struct Key {
+struct SecretKey {
     number: u8,
     made: Instant,
     /// Keyed already: a clone of it is cheaper than keying anew.
@@ -129,7 +129,7 @@ impl CookieSigner {
             key_lifetime: KEY_LIFETIME.max(longest_life),
             began: now,
             offset: Duration::from_micros(rng.next_u64() % TIME_MODULUS),
-            current: Key::new(0, now, rng),
+            current: SecretKey::new(0, now, rng),
             previous: None,
         }
     }
@@ -216,7 +216,7 @@ impl CookieSigner {
         if now.saturating_duration_since(self.current.made) < self.key_lifetime {
             return;
         }
-        let next = Key::new((self.current.number + 1) & flags::KEY_NUMBER, now, rng);
+        let next = SecretKey::new((self.current.number + 1) & flags::KEY_NUMBER, now, rng);
         self.previous = Some(std::mem::replace(&mut self.current, next));
     }
 }
@@ -244,11 +244,11 @@ impl Cookie {
     }
 }
 
-impl Key {
-    fn new(number: u8, now: Instant, rng: &mut ChaCha12Rng) -> Key {
+impl SecretKey {
+    fn new(number: u8, now: Instant, rng: &mut ChaCha12Rng) -> SecretKey {
         let mut secret = [0; 64];
         rng.fill_bytes(&mut secret);
-        Key {
+        SecretKey {
             number,
             made: now,
             mac: Hmac::new(&secret.into()),

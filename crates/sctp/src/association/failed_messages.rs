@@ -1,9 +1,9 @@
 //! What is told of messages that were not acknowledged when an association ends (RFC 9260
-//! sections 11.1.14, 11.1.15 and 11.2.2): pieces put together to messages again.
+//! sections 11.1.14, 11.1.15 and 11.2.2): fragments put together to messages again.
 
 use bytes::{Bytes, BytesMut};
 
-use super::transmit_queue::Piece;
+use super::transmit_queue::MessageFragment;
 use crate::SendInfo;
 
 /// A message that is not known to be delivered.
@@ -16,22 +16,22 @@ pub(crate) struct FailedMessage {
     pub(crate) was_sent: bool,
 }
 
-/// Puts together the messages of `pieces`, which were sent in this order, and of `waiting`, the
+/// Puts together the messages of `fragments`, which were sent in this order, and of `waiting`, the
 /// messages behind them: information, what was not sent, and whether some was.
 pub(crate) fn collect_failed(
-    pieces: impl Iterator<Item = Piece>,
+    fragments: impl Iterator<Item = MessageFragment>,
     waiting: impl Iterator<Item = (SendInfo, Bytes, bool)>,
 ) -> Vec<FailedMessage> {
     let mut failed = Vec::new();
     let mut open: Option<OpenMessage> = None;
-    for piece in pieces {
-        if let Some(before) = open.take_if(|before| !before.goes_on_with(&piece)) {
+    for fragment in fragments {
+        if let Some(before) = open.take_if(|before| !before.goes_on_with(&fragment)) {
             failed.push(before.close());
         }
-        open.get_or_insert_with(|| OpenMessage::new(&piece))
+        open.get_or_insert_with(|| OpenMessage::new(&fragment))
             .parts
-            .push(piece.payload);
-        if let Some(whole) = open.take_if(|_| piece.ending) {
+            .push(fragment.payload);
+        if let Some(whole) = open.take_if(|_| fragment.ending) {
             failed.push(whole.close());
         }
     }
@@ -55,16 +55,16 @@ pub(crate) fn collect_failed(
     failed
 }
 
-/// A message whose last piece has not been seen.
+/// A message whose last fragment has not been seen.
 struct OpenMessage {
-    first: Piece,
+    first: MessageFragment,
     parts: Vec<Bytes>,
 }
 
 impl OpenMessage {
-    fn new(first: &Piece) -> OpenMessage {
+    fn new(first: &MessageFragment) -> OpenMessage {
         OpenMessage {
-            first: Piece {
+            first: MessageFragment {
                 payload: Bytes::new(),
                 ..first.clone()
             },
@@ -72,11 +72,11 @@ impl OpenMessage {
         }
     }
 
-    fn goes_on_with(&self, piece: &Piece) -> bool {
+    fn goes_on_with(&self, fragment: &MessageFragment) -> bool {
         let first = &self.first;
-        !piece.beginning
+        !fragment.beginning
             && (first.stream, first.ssn, first.unordered)
-                == (piece.stream, piece.ssn, piece.unordered)
+                == (fragment.stream, fragment.ssn, fragment.unordered)
     }
 
     fn join(&mut self) -> Bytes {
@@ -106,8 +106,8 @@ mod tests {
     use super::*;
     use crate::packet::Ssn;
 
-    fn piece(ssn: u16, bits: &str, payload: &'static str) -> Piece {
-        Piece {
+    fn fragment(ssn: u16, bits: &str, payload: &'static str) -> MessageFragment {
+        MessageFragment {
             stream: 1,
             ssn: Ssn(ssn),
             ppid: 2,
@@ -122,15 +122,15 @@ mod tests {
 
     #[test]
     fn puts_pieces_together_to_messages() {
-        let pieces = [
-            // The first piece of it was acknowledged.
-            piece(0, "", "b"),
-            piece(0, "E", "c"),
-            piece(1, "BE", "d"),
-            // The last piece of it was acknowledged.
-            piece(2, "B", "e"),
-            piece(3, "B", "f"),
-            piece(3, "", "g"),
+        let fragments = [
+            // The first fragment of it was acknowledged.
+            fragment(0, "", "b"),
+            fragment(0, "E", "c"),
+            fragment(1, "BE", "d"),
+            // The last fragment of it was acknowledged.
+            fragment(2, "B", "e"),
+            fragment(3, "B", "f"),
+            fragment(3, "", "g"),
         ];
         let info = SendInfo {
             stream: 1,
@@ -138,7 +138,7 @@ mod tests {
             ..SendInfo::default()
         };
         let waiting = [(info, "h".into(), true), (info, "i".into(), false)];
-        let failed = collect_failed(pieces.into_iter(), waiting.into_iter());
+        let failed = collect_failed(fragments.into_iter(), waiting.into_iter());
         let seen: Vec<_> = failed
             .iter()
             .map(|failed| (failed.info.context, &failed.payload[..], failed.was_sent))
@@ -155,7 +155,7 @@ mod tests {
         );
         let nothing = collect_failed(std::iter::empty(), std::iter::empty());
         assert_eq!(nothing, []);
-        let sent_only = collect_failed([piece(0, "B", "a")].into_iter(), std::iter::empty());
+        let sent_only = collect_failed([fragment(0, "B", "a")].into_iter(), std::iter::empty());
         assert_eq!(sent_only.len(), 1);
     }
 }

@@ -24,12 +24,12 @@ pub(crate) struct Heartbeats {
     /// One should go out beside the next DATA.
     wanted_beside_data: bool,
     /// The one that waits for its answer.
-    outstanding: Option<Outstanding>,
+    outstanding: Option<OutstandingHeartbeat>,
 }
 
 /// How far apart HEARTBEATs are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct HeartbeatTiming {
     /// The path's.
     pub(crate) rto: Duration,
     /// HB.interval, which is added to the RTO with its jitter. `None`: one in every RTO, as for
@@ -38,7 +38,7 @@ pub(crate) struct Pace {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Outstanding {
+struct OutstandingHeartbeat {
     nonce: u64,
     sent: Instant,
     /// One RTO after `sent`. `None` for one beside a retransmission, which shares its fate: T3-rtx
@@ -47,9 +47,9 @@ struct Outstanding {
 }
 
 impl Heartbeats {
-    /// Begins to watch the path, one period from now, or at another pace.
-    pub(crate) fn start(&mut self, now: Instant, pace: Pace, rng: &mut ChaCha12Rng) {
-        self.schedule(now, now, pace, rng);
+    /// Begins to watch the path, one period from now, or at another interval.
+    pub(crate) fn start(&mut self, now: Instant, timing: HeartbeatTiming, rng: &mut ChaCha12Rng) {
+        self.schedule(now, now, timing, rng);
     }
 
     /// Begins to watch the path with a HEARTBEAT at once.
@@ -83,18 +83,18 @@ impl Heartbeats {
         &mut self,
         now: Instant,
         index: usize,
-        pace: Pace,
+        timing: HeartbeatTiming,
         rng: &mut ChaCha12Rng,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
         let nonce = rng.next_u64();
         self.wanted = false;
-        self.outstanding = Some(Outstanding {
+        self.outstanding = Some(OutstandingHeartbeat {
             nonce,
             sent: now,
-            answer_by: Some(now + pace.rto),
+            answer_by: Some(now + timing.rto),
         });
         if self.is_watching() {
-            self.schedule(now, now, pace, rng);
+            self.schedule(now, now, timing, rng);
         }
         info_of(index, nonce)
     }
@@ -125,7 +125,7 @@ impl Heartbeats {
             return None;
         }
         let nonce = rng.next_u64();
-        self.outstanding = Some(Outstanding {
+        self.outstanding = Some(OutstandingHeartbeat {
             nonce,
             sent: now,
             answer_by: None,
@@ -163,7 +163,7 @@ impl Heartbeats {
         &mut self,
         now: Instant,
         data_sent: Option<Instant>,
-        pace: Pace,
+        timing: HeartbeatTiming,
         rng: &mut ChaCha12Rng,
     ) -> bool {
         if self.wanted || self.due.is_none_or(|due| due > now) {
@@ -172,7 +172,7 @@ impl Heartbeats {
         if let (Some(data_sent), Some(scheduled)) = (data_sent, self.scheduled)
             && data_sent > scheduled
         {
-            self.schedule(now, data_sent, pace, rng);
+            self.schedule(now, data_sent, timing, rng);
         }
         self.due.is_some_and(|due| due <= now)
     }
@@ -190,10 +190,16 @@ impl Heartbeats {
 
     /// The next one is due one period after `last_used`: RTO with a jitter of half of it either
     /// way, and HB.interval.
-    fn schedule(&mut self, now: Instant, last_used: Instant, pace: Pace, rng: &mut ChaCha12Rng) {
-        let period = match pace.interval {
-            Some(interval) => pace.rto.mul_f64(rng.random_range(0.5..=1.5)) + interval,
-            None => pace.rto,
+    fn schedule(
+        &mut self,
+        now: Instant,
+        last_used: Instant,
+        timing: HeartbeatTiming,
+        rng: &mut ChaCha12Rng,
+    ) {
+        let period = match timing.interval {
+            Some(interval) => timing.rto.mul_f64(rng.random_range(0.5..=1.5)) + interval,
+            None => timing.rto,
         };
         self.due = Some(last_used + period);
         self.scheduled = Some(now);
@@ -215,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    const PACE: Pace = Pace {
+    const PACE: HeartbeatTiming = HeartbeatTiming {
         rto: Duration::from_secs(1),
         interval: Some(Duration::from_secs(30)),
     };
@@ -262,18 +268,18 @@ mod tests {
         let mut heartbeats = Heartbeats::default();
         let mut rng = ChaCha12Rng::seed_from_u64(1);
         let now = Instant::now();
-        let pace = Pace {
+        let timing = HeartbeatTiming {
             interval: None,
             ..PACE
         };
         heartbeats.start_at_once(now);
-        assert!(heartbeats.is_due(now, None, pace, &mut rng));
+        assert!(heartbeats.is_due(now, None, timing, &mut rng));
         heartbeats.put_off(now + PACE.rto / 2);
-        assert!(!heartbeats.is_due(now, None, pace, &mut rng));
-        heartbeats.send(now, 0, pace, &mut rng);
-        assert!(!heartbeats.is_due(now + PACE.rto / 2, None, pace, &mut rng));
-        assert!(heartbeats.is_due(now + PACE.rto, None, pace, &mut rng));
+        assert!(!heartbeats.is_due(now, None, timing, &mut rng));
+        heartbeats.send(now, 0, timing, &mut rng);
+        assert!(!heartbeats.is_due(now + PACE.rto / 2, None, timing, &mut rng));
+        assert!(heartbeats.is_due(now + PACE.rto, None, timing, &mut rng));
         heartbeats.stop();
-        assert!(!heartbeats.is_due(now + PACE.rto, None, pace, &mut rng));
+        assert!(!heartbeats.is_due(now + PACE.rto, None, timing, &mut rng));
     }
 }

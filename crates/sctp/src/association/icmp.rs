@@ -1,7 +1,7 @@
 //! What ICMP messages mean to an association (RFC 9260 section 10, from ICMP6 on).
 
+use super::outstanding::PathIndex;
 use super::path_mtu::PacketTooBig;
-use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::ChunkType;
 use crate::{AssociationState, CannotStartCause, IcmpKind, LostCause, PathAddress};
@@ -99,8 +99,8 @@ impl Association {
         if quoted == Quoted::Init && self.state != AssociationState::CookieWait {
             return IcmpOutcome::Ignored;
         }
-        if remote.is_some_and(|remote| self.gives_up_unconfirmed(remote, context))
-            || self.tries_another(index, context)
+        if remote.is_some_and(|remote| self.abandon_unconfirmed(remote, context))
+            || self.abandon_path_in_setup(index, context)
         {
             return IcmpOutcome::Heeded;
         }

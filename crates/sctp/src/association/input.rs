@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use super::addresses::AddressRules;
 use super::cookie::Cookie;
+use super::outstanding::PathIndex;
 use super::path::Path;
 use super::receiver::{FatalData, Receiver, Reception};
-use super::sent::PathIndex;
 use super::setup::{ParameterFault, SetupParameters};
 use super::{Association, Context};
 use crate::packet::{
@@ -22,7 +22,7 @@ use crate::{AssociationState, CannotStartCause, Event, LostCause, PathAddress, P
 
 /// What the packet that is being handled has brought so far.
 #[derive(Debug, Clone, Copy)]
-struct Arriving<'p> {
+struct PacketOnPath<'p> {
     packet: &'p Bytes,
     header: CommonHeader,
     path: PathIndex,
@@ -73,12 +73,12 @@ impl Association {
             path.packet_received(context.now);
         }
         self.statistics.packets_received += 1;
-        let arriving = Arriving {
+        let received = PacketOnPath {
             packet,
             header: parsed.header(),
             path,
         };
-        self.handle_chunks(arriving, parsed.chunks(), context);
+        self.handle_chunks(received, parsed.chunks(), context);
     }
 
     /// Whether a packet with our verification tag is dropped as a whole for its ABORT or SHUTDOWN
@@ -117,7 +117,7 @@ impl Association {
         for chunk in parsed.chunks() {
             match chunk {
                 Ok(Chunk::Abort(abort)) if abort.tag_reflected && is_well_formed(&abort) => {
-                    if self.gives_up_unconfirmed(from.remote, context) {
+                    if self.abandon_unconfirmed(from.remote, context) {
                         return true;
                     }
                     if self.state == AssociationState::ShutdownAckSent {
@@ -165,14 +165,14 @@ impl Association {
         {
             path.want_heartbeat();
         }
-        let arriving = Arriving {
+        let received = PacketOnPath {
             packet,
             header: parsed.header(),
             path,
         };
         let mut chunks = parsed.chunks();
         chunks.next();
-        self.handle_chunks(arriving, chunks, context);
+        self.handle_chunks(received, chunks, context);
     }
 
     /// Section 5.2.4, action A: the peer has restarted.
@@ -185,10 +185,10 @@ impl Association {
         self.setup = None;
         self.shutdown = Default::default();
         self.pending = Default::default();
-        self.tell_of_failed_messages(context);
+        self.report_failed_messages(context);
         self.receiver
             .restart(cookie.peer_initial_tsn, cookie.inbound_streams, config);
-        self.tell_aborted_delivery(context);
+        self.report_aborted_delivery(context);
         let was_refused = self.sender.restart(
             cookie.local_initial_tsn,
             cookie.outbound_streams,
@@ -253,7 +253,7 @@ impl Association {
 
     fn handle_chunks(
         &mut self,
-        arriving: Arriving<'_>,
+        received: PacketOnPath<'_>,
         chunks: ChunkIterator<'_>,
         context: &mut Context<'_>,
     ) {
@@ -265,7 +265,7 @@ impl Association {
                     context.statistics.drops.chunks += 1;
                     true
                 }
-                Ok(chunk) => self.handle_chunk(arriving, chunk, context),
+                Ok(chunk) => self.handle_chunk(received, chunk, context),
                 Err(_) => {
                     context.statistics.drops.chunks += 1;
                     true
@@ -284,23 +284,23 @@ impl Association {
     /// Handles one chunk; `false` when the rest of the packet is to be left alone.
     fn handle_chunk(
         &mut self,
-        arriving: Arriving<'_>,
+        received: PacketOnPath<'_>,
         chunk: Chunk<'_>,
         context: &mut Context<'_>,
     ) -> bool {
         match chunk {
-            Chunk::Data(data) => self.handle_data(arriving, &data, context),
+            Chunk::Data(data) => self.handle_data(received, &data, context),
             Chunk::Sack(sack) => self.handle_sack(&sack, context),
-            Chunk::InitAck(init) => self.handle_init_ack(arriving, &init, context),
-            Chunk::CookieAck => self.handle_cookie_ack(arriving, context),
-            Chunk::Heartbeat(heartbeat) => self.handle_heartbeat(arriving, heartbeat, context),
+            Chunk::InitAck(init) => self.handle_init_ack(received, &init, context),
+            Chunk::CookieAck => self.handle_cookie_ack(received, context),
+            Chunk::Heartbeat(heartbeat) => self.handle_heartbeat(received, heartbeat, context),
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(heartbeat, context),
             Chunk::Abort(abort) => {
                 self.aborted_by_peer(abort, context);
                 return false;
             }
-            Chunk::Shutdown(shutdown) => self.handle_shutdown(arriving, shutdown, context),
-            Chunk::ShutdownAck => return self.handle_shutdown_ack(arriving, context),
+            Chunk::Shutdown(shutdown) => self.handle_shutdown(received, shutdown, context),
+            Chunk::ShutdownAck => return self.handle_shutdown_ack(received, context),
             Chunk::ShutdownComplete(_) => {
                 if self.state == AssociationState::ShutdownAckSent {
                     self.shut_down_complete(context);
@@ -310,7 +310,7 @@ impl Association {
             // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
             Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
             Chunk::Pad(_) => {}
-            Chunk::Other(raw) => return self.handle_unknown(arriving, raw, context),
+            Chunk::Other(raw) => return self.handle_unknown(received, raw, context),
         }
         true
     }
@@ -339,7 +339,12 @@ impl Association {
         self.watch_window(context);
     }
 
-    fn handle_data(&mut self, arriving: Arriving<'_>, data: &Data<'_>, context: &mut Context<'_>) {
+    fn handle_data(
+        &mut self,
+        received: PacketOnPath<'_>,
+        data: &Data<'_>,
+        context: &mut Context<'_>,
+    ) {
         if !matches!(
             self.state,
             AssociationState::Established
@@ -353,8 +358,8 @@ impl Association {
         let held = self.receiver.buffered();
         let reception = self.receiver.handle_data(
             data,
-            arriving.packet,
-            arriving.path,
+            received.packet,
+            received.path,
             context.receive_budget,
             context.config,
         );
@@ -374,7 +379,7 @@ impl Association {
                 context.statistics.drops.data_invalid_stream += 1;
                 let stream = data.stream;
                 let cause = Cause::InvalidStreamIdentifier { stream };
-                self.queue_error(arriving.path, &cause, context);
+                self.queue_error(received.path, &cause, context);
             }
             Err(FatalData::NoUserData) => self.end_with_abort(
                 &Cause::NoUserData { tsn: data.tsn },
@@ -439,7 +444,7 @@ impl Association {
 
     fn handle_init_ack(
         &mut self,
-        arriving: Arriving<'_>,
+        received: PacketOnPath<'_>,
         init: &Init<'_>,
         context: &mut Context<'_>,
     ) {
@@ -451,9 +456,9 @@ impl Association {
             Ok(()) => {}
             Err(InitFault::ZeroInitiateTag) => {
                 // The peer's tag is unknown, so the ABORT reflects the one that came.
-                if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
+                if let Some(address) = self.reply_address(self.reply_path(received.path), context) {
                     let address = ReplyAddress {
-                        verification_tag: arriving.header.verification_tag,
+                        verification_tag: received.header.verification_tag,
                         ..address
                     };
                     context.replies.abort(address, true, &CauseBuffer::new());
@@ -463,7 +468,7 @@ impl Association {
             }
             Err(InitFault::SmallWindow) => {
                 // Section 3.3.3: answered, but the state stays as it is.
-                if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
+                if let Some(address) = self.reply_address(self.reply_path(received.path), context) {
                     let address = ReplyAddress {
                         verification_tag: init.initiate_tag,
                         ..address
@@ -482,7 +487,7 @@ impl Association {
             }
         }
         self.peer_tag = init.initiate_tag;
-        let source = self.paths.get(arriving.path).map(Path::address);
+        let source = self.paths.get(received.path).map(Path::address);
         let Some(source) = source else {
             return;
         };
@@ -495,7 +500,7 @@ impl Association {
         let parameters = match SetupParameters::read(init.parameters, &rules) {
             Ok(parameters) => parameters,
             Err(fault) => {
-                self.abort_set_up_for(&fault, arriving, context);
+                self.abort_set_up_for(&fault, received, context);
                 return;
             }
         };
@@ -508,13 +513,13 @@ impl Association {
             self.refuse_init_ack("INIT ACK without State Cookie", context);
             return;
         };
-        let cookie = arriving.packet.slice_ref(cookie);
+        let cookie = received.packet.slice_ref(cookie);
         let errors = parameters.unrecognized_cause(self.max_error_bytes());
         if let Some(rtt) = self
             .setup
             .as_ref()
             .and_then(|setup| setup.answered(context.now))
-            && let Some(path) = self.paths.get_mut(arriving.path)
+            && let Some(path) = self.paths.get_mut(received.path)
         {
             path.measure(context.now, rtt, context.config);
         }
@@ -557,12 +562,12 @@ impl Association {
     fn abort_set_up_for(
         &mut self,
         fault: &ParameterFault<'_>,
-        arriving: Arriving<'_>,
+        received: PacketOnPath<'_>,
         context: &mut Context<'_>,
     ) {
         let mut causes = CauseBuffer::new();
         fault.push_to(&mut causes);
-        if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
+        if let Some(address) = self.reply_address(self.reply_path(received.path), context) {
             context.replies.abort(address, false, &causes);
         }
         self.refuse_init_ack("INIT ACK with an impossible parameter", context);
@@ -572,11 +577,11 @@ impl Association {
         self.cannot_start(CannotStartCause::ProtocolViolation { reason }, context);
     }
 
-    fn handle_cookie_ack(&mut self, arriving: Arriving<'_>, context: &mut Context<'_>) {
+    fn handle_cookie_ack(&mut self, received: PacketOnPath<'_>, context: &mut Context<'_>) {
         if self.state != AssociationState::CookieEchoed {
             return;
         }
-        self.settle_primary(arriving.path);
+        self.choose_primary_by_answer(received.path);
         let current = self.routing.current;
         let rtt = self
             .setup
@@ -597,7 +602,7 @@ impl Association {
 
     fn handle_heartbeat(
         &mut self,
-        arriving: Arriving<'_>,
+        received: PacketOnPath<'_>,
         heartbeat: Heartbeat<'_>,
         context: &mut Context<'_>,
     ) {
@@ -610,18 +615,18 @@ impl Association {
                 | AssociationState::ShutdownReceived
         );
         // The path may carry larger packets than has been found out yet: this one, for example.
-        let room = self.paths.get(arriving.path).map_or(0, Path::max_pmdcs);
-        let parameters = arriving.packet.slice_ref(parameters);
+        let room = self.paths.get(received.path).map_or(0, Path::max_pmdcs);
+        let parameters = received.packet.slice_ref(parameters);
         // The ERROR for a packet from an address that is not confirmed goes elsewhere, and one packet
         // gets no two in answer (section 12.4).
         let is_second =
-            self.reply_path(arriving.path) != arriving.path && self.pending.has_errors();
+            self.reply_path(received.path) != received.path && self.pending.has_errors();
         let most = context.config.max_pending_heartbeat_acks;
         if !answers
             || is_second
             || !self
                 .pending
-                .heartbeat_ack(arriving.path, parameters, room, most)
+                .heartbeat_ack(received.path, parameters, room, most)
         {
             context.statistics.drops.answers += 1;
         }
@@ -657,13 +662,13 @@ impl Association {
 
     fn handle_shutdown(
         &mut self,
-        arriving: Arriving<'_>,
+        received: PacketOnPath<'_>,
         shutdown: Shutdown,
         context: &mut Context<'_>,
     ) {
-        if self.reply_path(arriving.path) != arriving.path {
+        if self.reply_path(received.path) != received.path {
             // The answer goes elsewhere, and one packet gets no two in answer (section 12.4).
-            self.pending.forget_heartbeat_acks(arriving.path);
+            self.pending.forget_heartbeat_acks(received.path);
         }
         match self.state {
             AssociationState::Closed
@@ -675,7 +680,7 @@ impl Association {
             AssociationState::Established | AssociationState::ShutdownPending => {
                 self.state = AssociationState::ShutdownReceived;
                 // Section 6.4: an answer goes where the question came from.
-                self.shutdown.answer_on(self.reply_path(arriving.path));
+                self.shutdown.answer_on(self.reply_path(received.path));
                 self.shutdown.data_acknowledged(context.now, context.config);
                 // The peer does not answer HEARTBEATs from its SHUTDOWN on (section 8.3).
                 self.stop_heartbeats();
@@ -687,10 +692,10 @@ impl Association {
             AssociationState::ShutdownSent => {
                 self.state = AssociationState::ShutdownAckSent;
                 // Section 6.4: an answer goes where the question came from.
-                self.shutdown.send_on(self.reply_path(arriving.path));
+                self.shutdown.send_on(self.reply_path(received.path));
             }
             AssociationState::ShutdownAckSent => {
-                self.shutdown.answer_on(self.reply_path(arriving.path));
+                self.shutdown.answer_on(self.reply_path(received.path));
                 self.shutdown.repeat();
             }
         }
@@ -704,10 +709,14 @@ impl Association {
     }
 
     /// `false` when the packet has been answered, for it gets no second answer (section 12.4).
-    fn handle_shutdown_ack(&mut self, arriving: Arriving<'_>, context: &mut Context<'_>) -> bool {
+    fn handle_shutdown_ack(
+        &mut self,
+        received: PacketOnPath<'_>,
+        context: &mut Context<'_>,
+    ) -> bool {
         match self.state {
             AssociationState::ShutdownSent | AssociationState::ShutdownAckSent => {
-                if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
+                if let Some(address) = self.reply_address(self.reply_path(received.path), context) {
                     context.replies.shutdown_complete(address, false);
                 }
                 self.shut_down_complete(context);
@@ -715,9 +724,9 @@ impl Association {
             }
             AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 // Section 8.5.1 E: as if it were out of the blue.
-                if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
+                if let Some(address) = self.reply_address(self.reply_path(received.path), context) {
                     let address = ReplyAddress {
-                        verification_tag: arriving.header.verification_tag,
+                        verification_tag: received.header.verification_tag,
                         ..address
                     };
                     context.replies.shutdown_complete(address, true);
@@ -781,7 +790,7 @@ impl Association {
     /// Section 3.2: the two highest bits of the type say what to do.
     fn handle_unknown(
         &mut self,
-        arriving: Arriving<'_>,
+        received: PacketOnPath<'_>,
         raw: RawChunk<'_>,
         context: &mut Context<'_>,
     ) -> bool {
@@ -789,7 +798,7 @@ impl Association {
         let action = raw.chunk_type().unrecognized_action();
         if action.report && !self.is_opening() {
             self.queue_error(
-                arriving.path,
+                received.path,
                 &Cause::UnrecognizedChunkType(raw.bytes()),
                 context,
             );

@@ -12,13 +12,13 @@ use crate::packet::Tsn;
 #[derive(Debug, Default)]
 pub(crate) struct Karn {
     /// Ascending and isolated from each other.
-    spoiled: VecDeque<Spoiled>,
+    ambiguous: VecDeque<AmbiguousRange>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Spoiled {
+struct AmbiguousRange {
     first: Tsn,
-    /// The first one that is not spoiled any more.
+    /// The first one that is not ambiguous any more.
     end: Tsn,
 }
 
@@ -26,30 +26,31 @@ impl Karn {
     /// `tsn` goes out again; `next` will be the TSN of the next new chunk.
     pub(crate) fn retransmitted(&mut self, tsn: Tsn, next: Tsn) {
         let mut first = tsn;
-        while let Some(last) = self.spoiled.back()
+        while let Some(last) = self.ambiguous.back()
             && last.end >= first
         {
             if last.first < first {
                 first = last.first;
             }
-            self.spoiled.pop_back();
+            self.ambiguous.pop_back();
         }
-        self.spoiled.push_back(Spoiled { first, end: next });
+        self.ambiguous
+            .push_back(AmbiguousRange { first, end: next });
     }
 
     /// Whether the acknowledgement of `tsn` measures the round-trip time.
-    pub(crate) fn lets_measure(&self, tsn: Tsn) -> bool {
-        let after = self.spoiled.partition_point(|range| range.first <= tsn);
+    pub(crate) fn is_unambiguous(&self, tsn: Tsn) -> bool {
+        let after = self.ambiguous.partition_point(|range| range.first <= tsn);
         after
             .checked_sub(1)
-            .and_then(|index| self.spoiled.get(index))
+            .and_then(|index| self.ambiguous.get(index))
             .is_none_or(|range| range.end <= tsn)
     }
 
     /// Everything below `tsn` is acknowledged for good.
     pub(crate) fn forget_below(&mut self, tsn: Tsn) {
-        while self.spoiled.front().is_some_and(|range| range.end <= tsn) {
-            self.spoiled.pop_front();
+        while self.ambiguous.front().is_some_and(|range| range.end <= tsn) {
+            self.ambiguous.pop_front();
         }
     }
 }
@@ -65,11 +66,11 @@ mod tests {
     #[test]
     fn spoils_a_retransmitted_chunk_and_what_was_sent_before_the_retransmission() {
         let mut karn = Karn::default();
-        assert!(karn.lets_measure(FIRST));
+        assert!(karn.is_unambiguous(FIRST));
         karn.retransmitted(FIRST + 2, FIRST + 5);
         let measurable = |karn: &Karn| {
             (0..9)
-                .filter(|&offset| karn.lets_measure(FIRST + offset))
+                .filter(|&offset| karn.is_unambiguous(FIRST + offset))
                 .collect::<Vec<u32>>()
         };
         assert_eq!(measurable(&karn), [0, 1, 5, 6, 7, 8]);
@@ -102,9 +103,9 @@ mod tests {
                     _ => model.push(true),
                 }
                 for (offset, &expected) in model.iter().enumerate().skip(acknowledged) {
-                    prop_assert_eq!(karn.lets_measure(FIRST + offset as u32), expected);
+                    prop_assert_eq!(karn.is_unambiguous(FIRST + offset as u32), expected);
                 }
-                prop_assert!(karn.spoiled.len() <= model.len() - acknowledged);
+                prop_assert!(karn.ambiguous.len() <= model.len() - acknowledged);
             }
         }
     }

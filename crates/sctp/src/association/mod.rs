@@ -1,8 +1,8 @@
 //! One association (RFC 9260), put together from parts that know nothing of each other:
 //!
 //! - `setup` and `cookie`: the handshake,
-//! - `transmit_queue`, `sent` with `gap_runs`, and `streams`, joined by `sender`: what goes out,
-//! - `received`, `reassembly`, `shared_copies`, `streams` and `acknowledge`, joined by `receiver`:
+//! - `transmit_queue`, `outstanding` with `gap_blocks`, and `streams`, joined by `sender`: what goes out,
+//! - `received_tsns`, `reassembly`, `shared_copies`, `streams` and `acknowledge`, joined by `receiver`:
 //!   what comes in,
 //! - `path` with `rtt`: one way to the peer; `heartbeats` and `karn`: what may measure its
 //!   round-trip time; `paths`: which of the ways is taken,
@@ -15,21 +15,21 @@ mod acknowledge;
 pub(crate) mod addresses;
 pub(crate) mod cookie;
 mod failed_messages;
-mod gap_runs;
+mod gap_blocks;
 mod heartbeats;
 mod icmp;
 mod input;
 mod karn;
 mod output;
+mod outstanding;
 mod path;
 mod path_mtu;
 mod paths;
 mod reassembly;
-mod received;
+mod received_tsns;
 mod receiver;
 mod rtt;
 mod sender;
-mod sent;
 pub(crate) mod setup;
 mod shared_copies;
 mod shutdown;
@@ -48,12 +48,12 @@ pub(crate) use icmp::IcmpOutcome;
 
 use cookie::{Cookie, TieTags};
 use output::Pending;
+use outstanding::PathIndex;
 use path::Path;
 use paths::Routing;
 use paths::only_address;
 use receiver::Receiver;
 use sender::Sender;
-use sent::PathIndex;
 use setup::{Setup, SetupTimeout};
 use shutdown::Shutdown;
 
@@ -65,7 +65,7 @@ use crate::{
     SendError, SendInfo, ShutdownError,
 };
 
-/// What an association is lent by its endpoint while it works.
+/// What an association uses of its endpoint while it works.
 pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) local_port: u16,
@@ -553,9 +553,9 @@ impl Association {
     fn lost(&mut self, cause: LostCause, context: &mut Context<'_>) {
         let unsent = self.sender.unsent();
         let unacknowledged = self.sender.unacknowledged();
-        self.tell_of_failed_messages(context);
+        self.report_failed_messages(context);
         self.close();
-        self.tell_aborted_delivery(context);
+        self.report_aborted_delivery(context);
         context.events.push_back(Event::CommunicationLost {
             id: self.id,
             cause,
@@ -565,7 +565,7 @@ impl Association {
     }
 
     /// Tells that the end of a message will never be delivered, although parts of it were.
-    fn tell_aborted_delivery(&mut self, context: &mut Context<'_>) {
+    fn report_aborted_delivery(&mut self, context: &mut Context<'_>) {
         if let Some(message) = self.receiver.take_aborted() {
             context.events.push_back(Event::PartialDeliveryAborted {
                 id: self.id,
@@ -577,7 +577,7 @@ impl Association {
     }
 
     /// Tells of each message that is not known to be delivered (sections 11.1.14 and 11.1.15).
-    fn tell_of_failed_messages(&mut self, context: &mut Context<'_>) {
+    fn report_failed_messages(&mut self, context: &mut Context<'_>) {
         for failed in self.sender.take_failed() {
             context.events.push_back(Event::SendFailed {
                 id: self.id,
@@ -590,7 +590,7 @@ impl Association {
 
     /// The association never came up.
     fn cannot_start(&mut self, cause: CannotStartCause, context: &mut Context<'_>) {
-        self.tell_of_failed_messages(context);
+        self.report_failed_messages(context);
         self.close();
         context
             .events

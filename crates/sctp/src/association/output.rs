@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::addresses::{Families, write_own, write_supported};
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
+use super::outstanding::PathIndex;
 use super::path::Path;
-use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::{
     Causes, Chunk, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,

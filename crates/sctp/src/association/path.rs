@@ -10,9 +10,9 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::heartbeats::Heartbeats;
+use super::outstanding::Acknowledged;
 use super::path_mtu::{Limits, PathMtu};
 use super::rtt::RoundTripTime;
-use super::sent::Acknowledged;
 use crate::congestion::{AckedBytes, CongestionController, Rfc9260};
 use crate::packet::{CommonHeader, Tsn};
 use crate::{EndpointConfig, PathAddress, PathConfig, PathState, PathStatus};
@@ -24,7 +24,7 @@ pub(crate) struct Path {
     state: PathState,
     error_count: u32,
     /// An ICMP message or an ABORT said that the association is unknown at the address.
-    given_up: bool,
+    abandoned: bool,
     /// What was set for this path alone; most have nothing.
     settings: Option<Box<PathConfig>>,
     mtu: PathMtu,
@@ -48,7 +48,7 @@ pub(crate) struct Path {
     /// When data was sent last that measures the round-trip time, or beside which a HEARTBEAT does.
     measurable_sent: Option<Instant>,
     heartbeats: Heartbeats,
-    heard: Option<Instant>,
+    last_received: Option<Instant>,
 }
 
 /// What a SACK says of a path, gathered chunk by chunk.
@@ -78,7 +78,7 @@ impl Path {
             address,
             state,
             error_count: 0,
-            given_up: false,
+            abandoned: false,
             settings: None,
             rtt: RoundTripTime::new(config),
             congestion: controller(mtu.plpmtu(), address.remote),
@@ -93,7 +93,7 @@ impl Path {
             data_sent: None,
             measurable_sent: None,
             heartbeats: Heartbeats::default(),
-            heard: None,
+            last_received: None,
         }
     }
 
@@ -271,7 +271,7 @@ impl Path {
         if self.sack.acknowledged == 0 {
             return;
         }
-        self.heard = Some(now);
+        self.last_received = Some(now);
         // Rule C4: once a round trip, that is from chunks that were sent after the last time. The
         // latest chunk of a SACK has waited least for acknowledgements that were lost.
         if let Some(sent) = self.sack.measures_from
@@ -343,13 +343,13 @@ impl Path {
 
     /// When something came from this path last, or was acknowledged that was sent on it, if that
     /// was after its last error.
-    pub(crate) fn heard(&self) -> Option<Instant> {
-        self.heard
+    pub(crate) fn last_received(&self) -> Option<Instant> {
+        self.last_received
     }
 
     /// A packet of the peer came from this path.
     pub(crate) fn packet_received(&mut self, now: Instant) {
-        self.heard = Some(now);
+        self.last_received = Some(now);
     }
 
     /// Asks for a HEARTBEAT in the packet that is retransmitted because T3-rtx expired.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::addresses::lists_own;
 use super::cookie::Cookie;
+use super::outstanding::PathIndex;
 use super::path::Path;
-use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::{Chunk, Packet, Parameter};
 use crate::{
@@ -68,9 +68,11 @@ impl Suitability {
         match path.state() {
             PathState::Active => Suitability::Active,
             PathState::PotentiallyFailed => {
-                Suitability::PotentiallyFailed(path.error_count(), Reverse(path.heard()))
+                Suitability::PotentiallyFailed(path.error_count(), Reverse(path.last_received()))
             }
-            PathState::Inactive => Suitability::Inactive(path.error_count(), Reverse(path.heard())),
+            PathState::Inactive => {
+                Suitability::Inactive(path.error_count(), Reverse(path.last_received()))
+            }
             PathState::Unconfirmed => Suitability::Unconfirmed,
         }
     }
@@ -226,24 +228,24 @@ impl Association {
         let count = self.paths.len();
         let next = (1..=count)
             .map(|offset| (self.routing.current + offset) % count)
-            .find(|index| self.is_tried(*index));
+            .find(|index| self.is_setup_candidate(*index));
         if let Some(next) = next {
             self.routing.current = next;
         }
     }
 
     /// Whether the chunks of the set-up go to that address: it is confirmed, and was not given up.
-    fn is_tried(&self, index: PathIndex) -> bool {
+    fn is_setup_candidate(&self, index: PathIndex) -> bool {
         self.paths
             .get(index)
-            .is_some_and(|path| path.state() != PathState::Unconfirmed && !path.is_given_up())
+            .is_some_and(|path| path.state() != PathState::Unconfirmed && !path.is_abandoned())
     }
 
     /// The peer has answered the set-up on `answered`. That path becomes the primary one where the
     /// address that the user prefers did not answer.
-    pub(super) fn settle_primary(&mut self, answered: PathIndex) {
+    pub(super) fn choose_primary_by_answer(&mut self, answered: PathIndex) {
         let is_repeated = self.setup.as_ref().is_some_and(|setup| setup.is_repeated());
-        if is_repeated && self.is_tried(answered) {
+        if is_repeated && self.is_setup_candidate(answered) {
             self.routing.primary = answered;
         }
     }
@@ -251,7 +253,7 @@ impl Association {
     fn make_primary(&mut self, index: PathIndex, context: &mut Context<'_>) {
         if self.routing.primary != index {
             self.routing.primary = index;
-            self.tell_of_path(index, PathChange::MadePrimary, context);
+            self.report_path_change(index, PathChange::MadePrimary, context);
         }
     }
 
@@ -306,7 +308,7 @@ impl Association {
         self.routing.primary = primary
             .and_then(|remote| self.path_to(remote))
             .unwrap_or(answered);
-        self.settle_primary(answered);
+        self.choose_primary_by_answer(answered);
         // Section 6.4: an answer goes where the question came from.
         self.routing.current = self.routing.primary;
         self.routing.current = self.reply_path(answered);
@@ -339,7 +341,7 @@ impl Association {
                 cookie.addresses().any(|address| address == remote)
             });
             if !stays {
-                self.tell_of_path(index, PathChange::Removed, context);
+                self.report_path_change(index, PathChange::Removed, context);
             }
         }
         let before = std::mem::take(&mut self.paths);
@@ -436,7 +438,7 @@ impl Association {
     /// another host (section 5.4), so its answer says nothing about the peer. Its owner gets no more of
     /// our packets (RFC 5062 section 5.3). `false` when the address is confirmed, or not one of this
     /// association.
-    pub(super) fn gives_up_unconfirmed(
+    pub(super) fn abandon_unconfirmed(
         &mut self,
         remote: IpAddr,
         context: &mut Context<'_>,
@@ -447,19 +449,24 @@ impl Association {
                 .is_some_and(|path| path.state() == PathState::Unconfirmed)
         });
         if let Some(index) = unconfirmed {
-            self.give_up_path(index, context);
+            self.abandon_path(index, context);
         }
         unconfirmed.is_some()
     }
 
     /// Gives up an address where nobody listens, as long as the set-up has others to try, and tries
     /// the next one at once.
-    pub(super) fn tries_another(&mut self, index: PathIndex, context: &mut Context<'_>) -> bool {
-        let has_others = (0..self.paths.len()).any(|other| other != index && self.is_tried(other));
+    pub(super) fn abandon_path_in_setup(
+        &mut self,
+        index: PathIndex,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let has_others =
+            (0..self.paths.len()).any(|other| other != index && self.is_setup_candidate(other));
         if !self.is_opening() || !has_others {
             return false;
         }
-        self.give_up_path(index, context);
+        self.abandon_path(index, context);
         if self.routing.current == index {
             self.repeat_setup();
             if let Some(setup) = &mut self.setup {
@@ -469,11 +476,11 @@ impl Association {
         true
     }
 
-    fn give_up_path(&mut self, index: PathIndex, context: &mut Context<'_>) {
+    fn abandon_path(&mut self, index: PathIndex, context: &mut Context<'_>) {
         if let Some(path) = self.paths.get_mut(index)
             && path.give_up(context.config)
         {
-            self.tell_of_path(index, PathChange::Unreachable, context);
+            self.report_path_change(index, PathChange::Unreachable, context);
         }
     }
 
@@ -493,7 +500,7 @@ impl Association {
             if is_up {
                 path.reconfigured(context.now, context.rng, context.config);
             }
-            self.tell_of_path(index, change, context);
+            self.report_path_change(index, change, context);
         }
         self.choose_current();
         self.switch_primary_over(context);
@@ -531,7 +538,7 @@ impl Association {
     }
 
     /// Whether the path may have failed, and data that goes there will tell.
-    fn is_tried_by_data(&self, index: PathIndex) -> bool {
+    fn is_probed_by_data(&self, index: PathIndex) -> bool {
         self.paths.get(index).is_some_and(|path| {
             path.state() == PathState::PotentiallyFailed
                 && (path.flight() > 0 || self.gets_retransmissions(index))
@@ -564,7 +571,7 @@ impl Association {
                 path.reconfigured(context.now, context.rng, context.config);
             }
             if before == PathState::Inactive || context.config.potentially_failed_events {
-                self.tell_of_path(index, PathChange::Available, context);
+                self.report_path_change(index, PathChange::Available, context);
             }
             self.choose_current();
         }
@@ -586,12 +593,12 @@ impl Association {
                 path.reconfigured(context.now, context.rng, context.config);
             }
             self.addresses_changed();
-            self.tell_of_path(index, PathChange::Confirmed, context);
+            self.report_path_change(index, PathChange::Confirmed, context);
             self.choose_current();
         }
     }
 
-    pub(super) fn tell_of_path(
+    pub(super) fn report_path_change(
         &mut self,
         index: PathIndex,
         change: PathChange,
@@ -681,7 +688,7 @@ impl Association {
         let begin = self.routing.next_heartbeat;
         for offset in 0..count {
             let index = (begin + offset) % count;
-            let is_tried = self.is_tried_by_data(index);
+            let is_setup_candidate = self.is_probed_by_data(index);
             let Some(path) = self.paths.get_mut(index) else {
                 continue;
             };
@@ -689,7 +696,7 @@ impl Association {
                 continue;
             }
             let may_send = sent < max
-                && !is_tried
+                && !is_setup_candidate
                 && (!path.is_probed(context.config)
                     || self.routing.probes.take(now, path.rto(), max));
             if may_send {

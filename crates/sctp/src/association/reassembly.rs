@@ -1,7 +1,7 @@
 //! Puts fragmented user messages together (RFC 9260 section 6.9).
 //!
-//! Fragments of a message have consecutive TSNs, so this part keeps runs of fragments that follow
-//! each other and hands a message out once its run reaches from a B bit to an E bit. It knows
+//! Fragments of a message have consecutive TSNs, so this part keeps sequences of fragments that follow
+//! each other and hands a message out once its sequence reaches from a B bit to an E bit. It knows
 //! nothing of the order between messages.
 //!
 //! Where partial delivery is wanted, it also hands out what has arrived of the one message that the
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
-use super::received::TsnRun;
+use super::received_tsns::TsnRange;
 use crate::ReceivedMessage;
 use crate::packet::{Ssn, Tsn};
 
@@ -41,18 +41,18 @@ pub(crate) enum ReassemblyError {
 
 /// A message that is whole.
 #[derive(Debug)]
-pub(crate) struct Completed {
+pub(crate) struct CompletedMessage {
     /// The message, or what of it was not handed out before.
     pub(crate) message: ReceivedMessage,
     /// Its TSNs.
-    pub(crate) tsns: TsnRun,
+    pub(crate) tsns: TsnRange,
     /// Parts of it were handed out before.
     pub(crate) is_rest: bool,
 }
 
 /// A message that is not whole yet, of which everything up to the cumulative TSN has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unfinished {
+pub(crate) struct IncompleteMessage {
     pub(crate) stream: u16,
     pub(crate) ssn: Ssn,
     pub(crate) unordered: bool,
@@ -66,14 +66,14 @@ pub(crate) struct Unfinished {
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     /// By the unwrapped TSN of their first fragment.
-    runs: BTreeMap<u64, Run>,
+    sequences: BTreeMap<u64, FragmentSequence>,
     fragments: usize,
     unwrapped: Unwrapped,
     max_message_size: usize,
 }
 
 #[derive(Debug)]
-struct Run {
+struct FragmentSequence {
     /// The unwrapped TSN after the last fragment.
     end: u64,
     stream: u16,
@@ -86,7 +86,7 @@ struct Run {
     /// The first fragments, joined.
     joined: BytesMut,
     /// Those behind them, one by one.
-    pieces: VecDeque<Bytes>,
+    payloads: VecDeque<Bytes>,
     /// Bytes of the message that were handed out before.
     handed_out: usize,
 }
@@ -102,7 +102,7 @@ impl Reassembly {
     /// Nothing waits; TSNs will be in reach of `initial`.
     pub(crate) fn new(initial: Tsn, max_message_size: usize) -> Reassembly {
         Reassembly {
-            runs: BTreeMap::new(),
+            sequences: BTreeMap::new(),
             fragments: 0,
             unwrapped: Unwrapped {
                 tsn: initial,
@@ -124,15 +124,15 @@ impl Reassembly {
 
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.sequences.is_empty()
     }
 
     /// Joins the fragments of the message at `cumulative`, the cumulative TSN, so that they take the
     /// memory of their bytes alone, and count as no fragments any more. They cannot be taken back
     /// anyway.
     pub(crate) fn join_fragments(&mut self, cumulative: Tsn) {
-        if let Some((fragments, run)) = self.run_at(cumulative) {
-            run.join_pieces();
+        if let Some((fragments, sequence)) = self.sequence_at(cumulative) {
+            sequence.join_payloads();
             self.fragments -= fragments;
         }
     }
@@ -141,141 +141,146 @@ impl Reassembly {
     pub(crate) fn insert(
         &mut self,
         fragment: Fragment,
-    ) -> Result<Option<Completed>, ReassemblyError> {
+    ) -> Result<Option<CompletedMessage>, ReassemblyError> {
         let tsn = fragment.tsn;
         let number = self.unwrapped.number_of(tsn);
         let below = self
-            .runs
+            .sequences
             .range(..number)
             .next_back()
-            .filter(|(_, run)| run.end == number)
-            .map(|(first, run)| (*first, run.continues_with(&fragment)));
+            .filter(|(_, sequence)| sequence.end == number)
+            .map(|(first, sequence)| (*first, sequence.continues_with(&fragment)));
         let above = self
-            .runs
+            .sequences
             .get(&(number + 1))
-            .map(|run| run.continues_from(&fragment));
+            .map(|sequence| sequence.continues_from(&fragment));
         let joins_below = match below {
-            None | Some((_, Junction::Apart)) => None,
-            Some((first, Junction::Joined)) => Some(first),
-            Some((_, Junction::Inconsistent)) => return Err(ReassemblyError::Inconsistent),
+            None | Some((_, Adjacency::OtherMessage)) => None,
+            Some((first, Adjacency::SameMessage)) => Some(first),
+            Some((_, Adjacency::Inconsistent)) => return Err(ReassemblyError::Inconsistent),
         };
         let joins_above = match above {
-            None | Some(Junction::Apart) => false,
-            Some(Junction::Joined) => true,
-            Some(Junction::Inconsistent) => return Err(ReassemblyError::Inconsistent),
+            None | Some(Adjacency::OtherMessage) => false,
+            Some(Adjacency::SameMessage) => true,
+            Some(Adjacency::Inconsistent) => return Err(ReassemblyError::Inconsistent),
         };
         let upper = if joins_above {
-            self.runs.remove(&(number + 1))
+            self.sequences.remove(&(number + 1))
         } else {
             None
         };
         self.fragments += 1;
         let first = joins_below.unwrap_or(number);
-        let run = self
-            .runs
+        let sequence = self
+            .sequences
             .entry(first)
-            .or_insert_with(|| Run::empty_for(&fragment, number));
-        run.append(fragment);
+            .or_insert_with(|| FragmentSequence::empty_for(&fragment, number));
+        sequence.append(fragment);
         if let Some(upper) = upper {
-            run.join(upper);
+            sequence.join(upper);
         }
-        if run.handed_out.saturating_add(run.bytes) > self.max_message_size {
+        if sequence.handed_out.saturating_add(sequence.bytes) > self.max_message_size {
             return Err(ReassemblyError::MessageTooLarge);
         }
-        if !(run.beginning && run.ending) {
+        if !(sequence.beginning && sequence.ending) {
             return Ok(None);
         }
-        let run = self.runs.remove(&first);
-        Ok(run.map(|run| {
-            self.fragments -= run.pieces.len();
-            Completed {
-                tsns: run.tsns(first, tsn, number),
-                is_rest: run.handed_out > 0,
-                message: run.into_message(),
+        let sequence = self.sequences.remove(&first);
+        Ok(sequence.map(|sequence| {
+            self.fragments -= sequence.payloads.len();
+            CompletedMessage {
+                tsns: sequence.tsns(first, tsn, number),
+                is_rest: sequence.handed_out > 0,
+                message: sequence.into_message(),
             }
         }))
     }
 
     /// The message that is not whole yet at `cumulative`, the cumulative TSN, if its beginning is
     /// there.
-    pub(crate) fn unfinished(&mut self, cumulative: Tsn) -> Option<Unfinished> {
-        let (_, run) = self.run_at(cumulative)?;
-        Some(Unfinished {
-            stream: run.stream,
-            ssn: run.ssn,
-            unordered: run.unordered,
-            held: run.bytes,
-            is_begun: run.handed_out > 0,
+    pub(crate) fn incomplete(&mut self, cumulative: Tsn) -> Option<IncompleteMessage> {
+        let (_, sequence) = self.sequence_at(cumulative)?;
+        Some(IncompleteMessage {
+            stream: sequence.stream,
+            ssn: sequence.ssn,
+            unordered: sequence.unordered,
+            held: sequence.bytes,
+            is_begun: sequence.handed_out > 0,
         })
     }
 
-    /// Hands out what has arrived of the message that [`Self::unfinished`] tells of.
+    /// Hands out what has arrived of the message that [`Self::incomplete`] tells of.
     pub(crate) fn take_part(&mut self, cumulative: Tsn) -> Option<ReceivedMessage> {
-        let (fragments, run) = self.run_at(cumulative)?;
-        let part = run.take_part();
+        let (fragments, sequence) = self.sequence_at(cumulative)?;
+        let part = sequence.take_part();
         self.fragments -= fragments;
         Some(part)
     }
 
-    /// The run that reaches to `cumulative` and begins a message; and how many fragments it holds.
-    fn run_at(&mut self, cumulative: Tsn) -> Option<(usize, &mut Run)> {
-        if self.runs.is_empty() {
+    /// The sequence that reaches to `cumulative` and begins a message; and how many fragments it holds.
+    fn sequence_at(&mut self, cumulative: Tsn) -> Option<(usize, &mut FragmentSequence)> {
+        if self.sequences.is_empty() {
             return None;
         }
         let received = self.unwrapped.number_of(cumulative);
-        self.runs
+        self.sequences
             .range_mut(..=received)
             .next_back()
-            .filter(|(_, run)| run.end == received + 1 && run.beginning && run.bytes > 0)
-            .map(|(_, run)| (run.pieces.len(), run))
+            .filter(|(_, sequence)| {
+                sequence.end == received + 1 && sequence.beginning && sequence.bytes > 0
+            })
+            .map(|(_, sequence)| (sequence.payloads.len(), sequence))
     }
 
-    /// The TSNs of each run of fragments; `cumulative` is the cumulative TSN.
-    pub(crate) fn runs(&mut self, cumulative: Tsn) -> impl Iterator<Item = TsnRun> {
+    /// The TSNs of each sequence of fragments; `cumulative` is the cumulative TSN.
+    pub(crate) fn sequences(&mut self, cumulative: Tsn) -> impl Iterator<Item = TsnRange> {
         let received = self.unwrapped.number_of(cumulative);
-        self.runs
+        self.sequences
             .iter()
-            .map(move |(first, run)| run.tsns(*first, cumulative, received))
+            .map(move |(first, sequence)| sequence.tsns(*first, cumulative, received))
     }
 
     /// Throws away the fragments above `cumulative`, the cumulative TSN; `on_removed` hears the
-    /// TSNs and the bytes of each run.
-    pub(crate) fn renege(&mut self, cumulative: Tsn, mut on_removed: impl FnMut(TsnRun, usize)) {
-        if self.runs.is_empty() {
+    /// TSNs and the bytes of each sequence.
+    pub(crate) fn renege(&mut self, cumulative: Tsn, mut on_removed: impl FnMut(TsnRange, usize)) {
+        if self.sequences.is_empty() {
             return;
         }
         let received = self.unwrapped.number_of(cumulative);
-        for (first, run) in self.runs.split_off(&(received + 1)) {
-            self.fragments -= run.pieces.len();
-            on_removed(run.tsns(first, cumulative, received), run.bytes);
+        for (first, sequence) in self.sequences.split_off(&(received + 1)) {
+            self.fragments -= sequence.payloads.len();
+            on_removed(sequence.tsns(first, cumulative, received), sequence.bytes);
         }
     }
 
     /// Whether a fragment waits for a neighbour that has arrived already as part of something
     /// else: its message can never be whole. `cumulative` is the cumulative TSN.
     pub(crate) fn is_stuck(&mut self, cumulative: Tsn) -> bool {
-        if self.runs.is_empty() {
+        if self.sequences.is_empty() {
             return false;
         }
         let received = self.unwrapped.number_of(cumulative);
-        self.runs.first_key_value().is_some_and(|(first, run)| {
-            (!run.beginning && *first <= received + 1) || (!run.ending && run.end <= received)
-        })
+        self.sequences
+            .first_key_value()
+            .is_some_and(|(first, sequence)| {
+                (!sequence.beginning && *first <= received + 1)
+                    || (!sequence.ending && sequence.end <= received)
+            })
     }
 }
 
-/// How a fragment relates to the run beside it.
+/// How a fragment relates to the sequence beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Junction {
-    Joined,
-    Apart,
+enum Adjacency {
+    SameMessage,
+    OtherMessage,
     Inconsistent,
 }
 
-impl Run {
-    /// A run that begins at `number` and has no fragment yet.
-    fn empty_for(fragment: &Fragment, number: u64) -> Run {
-        Run {
+impl FragmentSequence {
+    /// A sequence that begins at `number` and has no fragment yet.
+    fn empty_for(fragment: &Fragment, number: u64) -> FragmentSequence {
+        FragmentSequence {
             end: number,
             stream: fragment.stream,
             ssn: fragment.ssn,
@@ -285,7 +290,7 @@ impl Run {
             ending: false,
             bytes: 0,
             joined: BytesMut::new(),
-            pieces: VecDeque::new(),
+            payloads: VecDeque::new(),
             handed_out: 0,
         }
     }
@@ -294,46 +299,46 @@ impl Run {
         self.end += 1;
         self.ending = fragment.ending;
         self.bytes += fragment.payload.len();
-        self.pieces.push_back(fragment.payload);
+        self.payloads.push_back(fragment.payload);
     }
 
-    fn join_pieces(&mut self) {
-        for piece in self.pieces.drain(..) {
-            self.joined.extend_from_slice(&piece);
+    fn join_payloads(&mut self) {
+        for payload in self.payloads.drain(..) {
+            self.joined.extend_from_slice(&payload);
         }
     }
 
-    /// Appends the run that follows right after this one, and whose fragments are not joined: only
+    /// Appends the sequence that follows right after this one, and whose fragments are not joined: only
     /// the message at the cumulative TSN has such, and there is none before it.
-    fn join(&mut self, mut upper: Run) {
+    fn join(&mut self, mut upper: FragmentSequence) {
         self.end = upper.end;
         self.ending = upper.ending;
         self.bytes += upper.bytes;
-        if self.pieces.len() < upper.pieces.len() {
-            while let Some(piece) = self.pieces.pop_back() {
-                upper.pieces.push_front(piece);
+        if self.payloads.len() < upper.payloads.len() {
+            while let Some(payload) = self.payloads.pop_back() {
+                upper.payloads.push_front(payload);
             }
-            self.pieces = upper.pieces;
+            self.payloads = upper.payloads;
         } else {
-            self.pieces.append(&mut upper.pieces);
+            self.payloads.append(&mut upper.payloads);
         }
     }
 
-    /// How this run relates to the fragment right after it.
-    fn continues_with(&self, fragment: &Fragment) -> Junction {
+    /// How this sequence relates to the fragment right after it.
+    fn continues_with(&self, fragment: &Fragment) -> Adjacency {
         match (self.ending, fragment.beginning) {
-            (true, true) => Junction::Apart,
-            (false, false) if self.is_of_same_message(fragment) => Junction::Joined,
-            _ => Junction::Inconsistent,
+            (true, true) => Adjacency::OtherMessage,
+            (false, false) if self.is_of_same_message(fragment) => Adjacency::SameMessage,
+            _ => Adjacency::Inconsistent,
         }
     }
 
-    /// How this run relates to the fragment right before it.
-    fn continues_from(&self, fragment: &Fragment) -> Junction {
+    /// How this sequence relates to the fragment right before it.
+    fn continues_from(&self, fragment: &Fragment) -> Adjacency {
         match (fragment.ending, self.beginning) {
-            (true, true) => Junction::Apart,
-            (false, false) if self.is_of_same_message(fragment) => Junction::Joined,
-            _ => Junction::Inconsistent,
+            (true, true) => Adjacency::OtherMessage,
+            (false, false) if self.is_of_same_message(fragment) => Adjacency::SameMessage,
+            _ => Adjacency::Inconsistent,
         }
     }
 
@@ -343,11 +348,11 @@ impl Run {
             && (self.unordered || self.ssn == fragment.ssn)
     }
 
-    /// The TSNs of this run, which begins at `first`; `tsn` is the one that is counted as `number`.
-    fn tsns(&self, first: u64, tsn: Tsn, number: u64) -> TsnRun {
+    /// The TSNs of this sequence, which begins at `first`; `tsn` is the one that is counted as `number`.
+    fn tsns(&self, first: u64, tsn: Tsn, number: u64) -> TsnRange {
         // What is cut off is whole turns of the circle.
         let tsn_of = |other: u64| Tsn(tsn.0.wrapping_add(other.wrapping_sub(number) as u32));
-        TsnRun {
+        TsnRange {
             first: tsn_of(first),
             last: tsn_of(self.end - 1),
         }
@@ -361,10 +366,12 @@ impl Run {
     }
 
     fn take_part(&mut self) -> ReceivedMessage {
-        let only = self.pieces.pop_front_if(|piece| piece.len() == self.bytes);
+        let only = self
+            .payloads
+            .pop_front_if(|payload| payload.len() == self.bytes);
         let payload = only.unwrap_or_else(|| {
             self.joined.reserve(self.bytes - self.joined.len());
-            self.join_pieces();
+            self.join_payloads();
             std::mem::take(&mut self.joined).freeze()
         });
         self.handed_out += std::mem::take(&mut self.bytes);
@@ -433,7 +440,7 @@ mod tests {
                 let (tsn, bits) = parts[index];
                 message = reassembly.insert(fragment(tsn, bits)).unwrap();
             }
-            let Completed { message, tsns, .. } = message.expect("complete");
+            let CompletedMessage { message, tsns, .. } = message.expect("complete");
             assert_eq!((tsns.first, tsns.last), (Tsn(1), Tsn(4)));
             assert_eq!(message.payload, "<1><2><3><4>");
             assert_eq!((message.stream, message.ssn, message.ppid), (3, 9, 7));
@@ -479,7 +486,7 @@ mod tests {
                 .is_none()
         );
         let completed = reassembly.insert(fragment(u32::MAX, "")).unwrap();
-        let Completed { message, tsns, .. } = completed.expect("complete");
+        let CompletedMessage { message, tsns, .. } = completed.expect("complete");
         assert_eq!((tsns.first, tsns.last), (Tsn(u32::MAX - 1), Tsn(0)));
         assert_eq!(message.payload, "<4294967294><4294967295><0>");
     }
@@ -495,17 +502,17 @@ mod tests {
         for (tsn, bits) in [(1, "B"), (2, ""), (4, "")] {
             assert!(reassembly.insert(fragment(tsn, bits)).unwrap().is_none());
         }
-        assert_eq!(reassembly.unfinished(Tsn(4)), None, "3 is missing");
-        let unfinished = reassembly.unfinished(Tsn(2)).expect("it has begun");
-        assert_eq!((unfinished.held, unfinished.is_begun), (6, false));
+        assert_eq!(reassembly.incomplete(Tsn(4)), None, "3 is missing");
+        let incomplete = reassembly.incomplete(Tsn(2)).expect("it has begun");
+        assert_eq!((incomplete.held, incomplete.is_begun), (6, false));
         assert_eq!(part(&mut reassembly, 2).unwrap(), "<1><2>");
-        assert_eq!(reassembly.unfinished(Tsn(2)), None, "nothing is left");
+        assert_eq!(reassembly.incomplete(Tsn(2)), None, "nothing is left");
         assert_eq!(reassembly.fragments(), 1);
         assert!(reassembly.insert(fragment(3, "")).unwrap().is_none());
-        assert!(reassembly.unfinished(Tsn(4)).unwrap().is_begun);
+        assert!(reassembly.incomplete(Tsn(4)).unwrap().is_begun);
         assert_eq!(part(&mut reassembly, 4).unwrap(), "<3><4>");
         let completed = reassembly.insert(fragment(5, "E")).unwrap();
-        let Completed {
+        let CompletedMessage {
             message,
             tsns,
             is_rest,

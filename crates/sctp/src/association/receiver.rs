@@ -7,9 +7,9 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::acknowledge::{Acknowledgement, PacketSummary};
-use super::reassembly::{Completed, Fragment, Reassembly, ReassemblyError};
-use super::received::{Arrival, Bounds, ReceivedTsns, TsnRun};
-use super::sent::PathIndex;
+use super::outstanding::PathIndex;
+use super::reassembly::{CompletedMessage, Fragment, Reassembly, ReassemblyError};
+use super::received_tsns::{Arrival, Bounds, ReceivedTsns, TsnRange};
 use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
 use super::streams::{InboundStreams, PartialMessage};
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
@@ -45,7 +45,7 @@ pub(crate) enum FatalData {
 
 /// Why there is no room for a DATA chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lack {
+enum FullBuffer {
     /// The association holds all that it may.
     Association,
     /// All associations together do.
@@ -73,7 +73,7 @@ pub(crate) struct Receiver {
     /// What is left of the window in the last SACK.
     promised: usize,
     /// The user was told that there is something to receive.
-    said_readable: bool,
+    readable_reported: bool,
     /// The end of this message will never be delivered, although parts of it were.
     aborted: Option<PartialMessage>,
     /// Chunks taken back in favour of others that filled holes, and not told yet.
@@ -97,7 +97,7 @@ impl Receiver {
             buffered: 0,
             out_of_order: 0,
             promised: config.a_rwnd as usize,
-            said_readable: false,
+            readable_reported: false,
             aborted: None,
             reneged: 0,
             starved: None,
@@ -120,7 +120,7 @@ impl Receiver {
             fresh.streams.keep_ready(message);
         }
         fresh.buffered = fresh.streams.ready_bytes();
-        fresh.said_readable = self.said_readable;
+        fresh.readable_reported = self.readable_reported;
         *self = fresh;
     }
 
@@ -181,7 +181,7 @@ impl Receiver {
     fn renege_above(&mut self, limit: Tsn) -> u64 {
         let mut forgotten = Vec::new();
         let mut bytes = 0;
-        let mut on_removed = |tsns: TsnRun, size| {
+        let mut on_removed = |tsns: TsnRange, size| {
             forgotten.push(tsns);
             bytes += size;
         };
@@ -247,9 +247,9 @@ impl Receiver {
             return Ok(Reception::InvalidStream);
         }
         let size = data.user_data.len();
-        if let Err(lack) = self.find_room_for(data.tsn, size, budget, config) {
+        if let Err(full) = self.find_room_for(data.tsn, size, budget, config) {
             self.packet.dropped = true;
-            self.refused(data.tsn, size, lack, config)?;
+            self.refused(data.tsn, size, full, config)?;
             return Ok(Reception::NoRoom);
         }
         // A slice of a packet holds all of it in memory.
@@ -272,11 +272,11 @@ impl Receiver {
                 payload,
                 end_of_record: true,
             };
-            let tsns = TsnRun {
+            let tsns = TsnRange {
                 first: data.tsn,
                 last: data.tsn,
             };
-            Some(Completed {
+            Some(CompletedMessage {
                 message,
                 tsns,
                 is_rest: false,
@@ -293,7 +293,7 @@ impl Receiver {
         let waiting = self.streams.waiting();
         let mut held_back = message.is_none();
         if let Some(completed) = message {
-            let Completed { message, tsns, .. } = completed;
+            let CompletedMessage { message, tsns, .. } = completed;
             let pushed = if completed.is_rest {
                 self.streams.push_rest(message, tsns)
             } else {
@@ -326,7 +326,7 @@ impl Receiver {
         &mut self,
         tsn: Tsn,
         size: usize,
-        lack: Lack,
+        full: FullBuffer,
         config: &EndpointConfig,
     ) -> Result<(), FatalData> {
         if tsn != self.tsns.cumulative().next()
@@ -335,9 +335,9 @@ impl Receiver {
         {
             return Ok(());
         }
-        match lack {
-            Lack::Association => return Err(FatalData::NoRoom),
-            Lack::Endpoint => self.starved = Some(size),
+        match full {
+            FullBuffer::Association => return Err(FatalData::NoRoom),
+            FullBuffer::Endpoint => self.starved = Some(size),
         }
         Ok(())
     }
@@ -357,13 +357,13 @@ impl Receiver {
         if !config.delivers_parts() || self.reassembly.is_empty() {
             return;
         }
-        let Some(unfinished) = self.reassembly.unfinished(self.tsns.cumulative()) else {
+        let Some(incomplete) = self.reassembly.incomplete(self.tsns.cumulative()) else {
             return;
         };
-        let is_large = unfinished.held > config.partial_delivery_point;
+        let is_large = incomplete.held > config.partial_delivery_point;
         let is_full =
             || !self.streams.is_ready() && self.window(budget, config) < least_window(config);
-        if unfinished.is_begun || is_large || is_full() {
+        if incomplete.is_begun || is_large || is_full() {
             self.deliver_part_now(config);
         }
     }
@@ -374,12 +374,12 @@ impl Receiver {
         let cumulative = self.tsns.cumulative();
         let message = self
             .reassembly
-            .unfinished(cumulative)
+            .incomplete(cumulative)
             .filter(|_| config.delivers_parts())
-            .map(|unfinished| PartialMessage {
-                stream: unfinished.stream,
-                unordered: unfinished.unordered,
-                ssn: unfinished.ssn.0,
+            .map(|incomplete| PartialMessage {
+                stream: incomplete.stream,
+                unordered: incomplete.unordered,
+                ssn: incomplete.ssn.0,
             });
         let Some(part) = message
             .filter(|message| self.streams.is_next(*message))
@@ -406,8 +406,8 @@ impl Receiver {
 
     /// Whether the user is to be told that there is something to receive; said once.
     pub(crate) fn take_readable(&mut self) -> bool {
-        let news = self.streams.is_ready() && !self.said_readable;
-        self.said_readable |= news;
+        let news = self.streams.is_ready() && !self.readable_reported;
+        self.readable_reported |= news;
         news
     }
 
@@ -440,7 +440,7 @@ impl Receiver {
             }
         }
         if !self.streams.is_ready() {
-            self.said_readable = false;
+            self.readable_reported = false;
         }
         message
     }
@@ -555,22 +555,22 @@ impl Receiver {
         size: usize,
         budget: usize,
         config: &EndpointConfig,
-    ) -> Result<(), Lack> {
+    ) -> Result<(), FullBuffer> {
         let a_rwnd = config.a_rwnd as usize;
         if tsn > self.tsns.highest() {
             if self.buffered >= a_rwnd || self.held() >= config.max_received_messages {
-                return Err(Lack::Association);
+                return Err(FullBuffer::Association);
             }
             if self.window(budget, config) == 0 {
-                return Err(Lack::Endpoint);
+                return Err(FullBuffer::Endpoint);
             }
         }
         if size > self.share(budget, config) {
-            return Err(Lack::Endpoint);
+            return Err(FullBuffer::Endpoint);
         }
         while tsn < self.tsns.highest() && self.buffered >= a_rwnd.saturating_mul(2) {
             if !self.renege_largest() {
-                return Err(Lack::Association);
+                return Err(FullBuffer::Association);
             }
         }
         Ok(())
@@ -585,7 +585,7 @@ impl Receiver {
         let mut offsets: Vec<u32> = self
             .streams
             .waiting_tsns()
-            .chain(self.reassembly.runs(cumulative))
+            .chain(self.reassembly.sequences(cumulative))
             .filter(|run| run.first > cumulative)
             .map(|run| run.first.distance_from(cumulative))
             .collect();
@@ -615,7 +615,7 @@ impl Receiver {
         &mut self,
         data: &Data<'_>,
         payload: Bytes,
-    ) -> Result<Option<Completed>, FatalData> {
+    ) -> Result<Option<CompletedMessage>, FatalData> {
         self.reassembly
             .insert(Fragment {
                 tsn: data.tsn,
@@ -644,7 +644,7 @@ fn least_window(config: &EndpointConfig) -> usize {
 fn bounds_of(config: &EndpointConfig) -> Bounds {
     Bounds {
         max_distance: config.max_tsn_distance,
-        max_runs: config.max_gap_ack_blocks,
+        max_ranges: config.max_gap_ack_blocks,
         max_duplicates: config.max_duplicate_tsns,
     }
 }

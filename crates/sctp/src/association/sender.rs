@@ -10,8 +10,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::failed_messages::{FailedMessage, collect_failed};
+use super::outstanding::{Loss, OutstandingData, PathIndex};
 use super::path::Path;
-use super::sent::{Loss, PathIndex, SentChunks};
 use super::streams::OutboundStreams;
 use super::transmit_queue::TransmitQueue;
 use crate::packet::{CommonHeader, Data, GapAckBlock, PacketWriter, Sack, Tsn};
@@ -27,7 +27,7 @@ const MAX_OUTSTANDING: usize = 32_767;
 pub(crate) struct Sender {
     queue: TransmitQueue,
     streams: OutboundStreams,
-    sent: SentChunks,
+    outstanding: OutstandingData,
     /// The a_rwnd that the peer said last.
     peer_window: usize,
     /// The Fast Recovery exit point, in Fast Recovery.
@@ -36,7 +36,7 @@ pub(crate) struct Sender {
     fast_retransmit: Option<PathIndex>,
     probe: WindowProbe,
     /// A SACK came since T3-rtx last expired: the peer is there, whatever it acknowledges.
-    heard_sack: bool,
+    sack_since_t3_rtx: bool,
     /// A message was refused because the buffer was full, and nobody was told since that there is
     /// room again.
     refused: bool,
@@ -74,12 +74,12 @@ impl Sender {
         Sender {
             queue: TransmitQueue::new(),
             streams: OutboundStreams::new(streams),
-            sent: SentChunks::new(initial),
+            outstanding: OutstandingData::new(initial),
             peer_window: peer_window as usize,
             fast_recovery_exit: None,
             fast_retransmit: None,
             probe: WindowProbe::None,
-            heard_sack: false,
+            sack_since_t3_rtx: false,
             refused: false,
         }
     }
@@ -89,7 +89,7 @@ impl Sender {
     /// back the messages that have no stream, whole.
     pub(crate) fn learn_peer(&mut self, window: u32, streams: u16) -> Vec<(SendInfo, Bytes)> {
         self.peer_window = window as usize;
-        self.queue.put_back(self.sent.take_all());
+        self.queue.put_back(self.outstanding.take_all());
         self.streams = OutboundStreams::new(self.streams.count().min(streams));
         self.probe = WindowProbe::None;
         self.queue.remove_streams_from(self.streams.count())
@@ -102,7 +102,7 @@ impl Sender {
 
     /// Whether all messages are sent and acknowledged for good.
     pub(crate) fn is_finished(&self) -> bool {
-        self.queue.is_empty() && self.sent.is_empty()
+        self.queue.is_empty() && self.outstanding.is_empty()
     }
 
     /// Messages that were not sent completely.
@@ -112,18 +112,19 @@ impl Sender {
 
     /// Chunks that are not acknowledged for good.
     pub(crate) fn unacknowledged(&self) -> usize {
-        self.sent.len()
+        self.outstanding.len()
     }
 
     /// Bytes of user messages held.
     pub(crate) fn buffered(&self) -> usize {
-        self.queue.bytes() + self.sent.bytes()
+        self.queue.bytes() + self.outstanding.bytes()
     }
 
     /// The peer's window as we know it: what it said last less what is in flight
     /// (section 6.2.1).
     pub(crate) fn peer_rwnd(&self) -> usize {
-        self.peer_window.saturating_sub(self.sent.bytes_in_flight())
+        self.peer_window
+            .saturating_sub(self.outstanding.bytes_in_flight())
     }
 
     /// Queues a message.
@@ -160,7 +161,10 @@ impl Sender {
 
     /// Takes out all messages that are not acknowledged: nothing more will come of them.
     pub(crate) fn take_failed(&mut self) -> Vec<FailedMessage> {
-        collect_failed(self.sent.take_unacknowledged(), self.queue.take_all())
+        collect_failed(
+            self.outstanding.take_unacknowledged(),
+            self.queue.take_all(),
+        )
     }
 
     /// Forgets everything: the association is over.
@@ -181,7 +185,7 @@ impl Sender {
         let Some(congestion) = paths.get(path) else {
             return false;
         };
-        if self.sent.has_lost() {
+        if self.outstanding.has_lost() {
             return self.fast_retransmit == Some(path) || congestion.allows_packet(config);
         }
         !self.queue.is_empty()
@@ -192,12 +196,12 @@ impl Sender {
 
     /// The path on which what is marked for retransmission is to go next.
     pub(crate) fn next_lost_path(&mut self) -> Option<PathIndex> {
-        self.sent.next_lost_path()
+        self.outstanding.next_lost_path()
     }
 
     /// Has what was to be sent again on the path `from` sent on the path `to`.
     pub(crate) fn redirect_lost(&mut self, from: PathIndex, to: PathIndex) {
-        self.sent.redirect_lost(from, to);
+        self.outstanding.redirect_lost(from, to);
     }
 
     /// Takes out the next message when its life time has ended before any of it was sent.
@@ -214,9 +218,9 @@ impl Sender {
     /// may exceed the path MTU when that has shrunk: a chunk is never cut again, so IP has to
     /// fragment the packet (section 6.9).
     pub(crate) fn least_packet(&mut self) -> usize {
-        self.sent
-            .next_lost()
-            .map_or(0, |(_, piece)| CommonHeader::LENGTH + piece.chunk_size())
+        self.outstanding.next_lost().map_or(0, |(_, fragment)| {
+            CommonHeader::LENGTH + fragment.chunk_size()
+        })
     }
 
     /// Writes DATA chunks into a packet that goes out on `path`: first what is marked for
@@ -243,7 +247,8 @@ impl Sender {
         if counts.chunks > 0 && fast {
             self.fast_retransmit = None;
         }
-        if allowed && !self.sent.has_lost() && !self.is_held_back(writer.remaining(), config) {
+        if allowed && !self.outstanding.has_lost() && !self.is_held_back(writer.remaining(), config)
+        {
             self.write_new(now, writer, path, paths, immediate, &mut counts);
         }
         counts
@@ -252,8 +257,8 @@ impl Sender {
     /// The size of the DATA chunk that would go out next, if one is there: one to be retransmitted
     /// or else a new one.
     pub(crate) fn next_chunk_size(&mut self, paths: &[Path]) -> Option<usize> {
-        if let Some((_, piece)) = self.sent.next_lost() {
-            return Some(piece.chunk_size());
+        if let Some((_, fragment)) = self.outstanding.next_lost() {
+            return Some(fragment.chunk_size());
         }
         self.next_size(paths)
             .map(|size| (Data::OVERHEAD + size).next_multiple_of(4))
@@ -263,7 +268,7 @@ impl Sender {
     /// no answer.
     pub(crate) fn send_again(&mut self, path: PathIndex, paths: &mut [Path]) {
         if let Some(path_state) = paths.get_mut(path) {
-            self.sent
+            self.outstanding
                 .mark_lost_on(path, path, |size| path_state.chunk_left_flight(size));
             path_state.stop_t3_rtx();
         }
@@ -279,7 +284,7 @@ impl Sender {
         paths: &mut [Path],
         config: &EndpointConfig,
     ) -> Result<SackOutcome, NeverSent> {
-        if sack.cumulative_tsn_ack < self.sent.cumulative_ack_point() {
+        if sack.cumulative_tsn_ack < self.outstanding.cumulative_ack_point() {
             return Ok(SackOutcome::default());
         }
         self.acknowledge(
@@ -301,10 +306,10 @@ impl Sender {
         paths: &mut [Path],
         config: &EndpointConfig,
     ) -> Result<SackOutcome, NeverSent> {
-        if cumulative < self.sent.cumulative_ack_point() {
+        if cumulative < self.outstanding.cumulative_ack_point() {
             return Ok(SackOutcome::default());
         }
-        let gaps = self.sent.acknowledged_above(cumulative);
+        let gaps = self.outstanding.acknowledged_above(cumulative);
         self.acknowledge(now, cumulative, None, gaps.into_iter(), paths, config)
     }
 
@@ -319,7 +324,7 @@ impl Sender {
     ) -> Result<SackOutcome, NeverSent> {
         let probed_before = self.probed_path();
         self.peer_window = window.unwrap_or(self.peer_window);
-        self.heard_sack = true;
+        self.sack_since_t3_rtx = true;
         let was_in_fast_recovery = self.fast_recovery_exit.is_some();
         for path in paths.iter_mut() {
             path.begin_sack();
@@ -329,7 +334,7 @@ impl Sender {
         let mut lost = Vec::new();
         let mut reneged = Vec::new();
         let summary = self
-            .sent
+            .outstanding
             .handle_sack(
                 cumulative,
                 gaps,
@@ -344,7 +349,7 @@ impl Sender {
             )
             .map_err(|_| NeverSent)?;
         for (index, before) in earliest {
-            if self.sent.is_acknowledged(before)
+            if self.outstanding.is_acknowledged(before)
                 && let Some(path) = paths.get_mut(index)
             {
                 path.earliest_acknowledged();
@@ -372,11 +377,11 @@ impl Sender {
                 }
             }
             if enters {
-                self.fast_recovery_exit = Some(self.sent.next_tsn().previous());
+                self.fast_recovery_exit = Some(self.outstanding.next_tsn().previous());
                 self.fast_retransmit = Some(first_path);
             }
         }
-        if !self.sent.has_lost() {
+        if !self.outstanding.has_lost() {
             self.fast_retransmit = None;
         }
         let probed = probed_before.or_else(|| self.probed_path());
@@ -406,7 +411,7 @@ impl Sender {
         let busy = (0..paths.len())
             .filter(|index| paths.get(*index).is_some_and(|path| path.flight() > 0))
             .collect();
-        self.sent.earliest_on_each(busy)
+        self.outstanding.earliest_on_each(busy)
     }
 
     // --- Timers ---
@@ -415,7 +420,7 @@ impl Sender {
     /// but answers is not unreachable (section 6.1 A). Where a probe or its answer is lost it does
     /// count, until the next answer comes.
     pub(crate) fn t3_rtx_is_error(&self) -> bool {
-        !(self.is_window_closed() && self.heard_sack)
+        !(self.is_window_closed() && self.sack_since_t3_rtx)
     }
 
     /// T3-rtx of `path` expired (section 6.3.3): everything in flight there is to be sent again, on
@@ -437,29 +442,31 @@ impl Sender {
         if !window_closed && next == path {
             path_state.measure_beside_retransmission();
         }
-        self.sent
+        self.outstanding
             .mark_lost_on(path, next, |size| path_state.chunk_left_flight(size));
         if next != path {
             // What was to go there, but has not yet, need not wait for another timeout.
-            self.sent.redirect_lost(path, next);
+            self.outstanding.redirect_lost(path, next);
         }
         self.fast_recovery_exit = None;
         self.fast_retransmit = None;
-        self.heard_sack = false;
+        self.sack_since_t3_rtx = false;
     }
 
     /// Whether what is outstanding does not fit into the peer's window.
     fn is_window_closed(&self) -> bool {
         let is_probe = matches!(self.probe, WindowProbe::Sent(_));
-        self.sent
+        self.outstanding
             .first_size()
             .is_some_and(|size| is_probe || self.peer_window < size)
     }
 
     /// Where what is outstanding was sent last, if it does not fit into the peer's window.
     fn probed_path(&self) -> Option<PathIndex> {
-        self.is_window_closed()
-            .then(|| self.sent.last_path(self.sent.cumulative_ack_point().next()))?
+        self.is_window_closed().then(|| {
+            self.outstanding
+                .last_path(self.outstanding.cumulative_ack_point().next())
+        })?
     }
 
     fn write_lost(
@@ -471,23 +478,23 @@ impl Sender {
         counts: &mut SentCounts,
         config: &EndpointConfig,
     ) {
-        while self.sent.next_lost_path() == Some(path)
-            && let Some((tsn, piece)) = self.sent.next_lost()
+        while self.outstanding.next_lost_path() == Some(path)
+            && let Some((tsn, fragment)) = self.outstanding.next_lost()
         {
-            let chunk_size = piece.chunk_size();
+            let chunk_size = fragment.chunk_size();
             // Section 6.1 leaves it to us when to ask for a SACK at once. Beside a gap or for a
             // duplicate it comes at once anyway; where all was lost, its delay would make the
             // recovery longer.
-            if writer.data(&piece.chunk(tsn, true)).is_err() {
+            if writer.data(&fragment.chunk(tsn, true)).is_err() {
                 return;
             }
             counts.first.get_or_insert(tsn);
             for path in paths.iter_mut() {
                 path.chunk_was_lost(tsn, config);
             }
-            let earliest = self.sent.is_earliest_on(tsn, path);
-            let is_new_here = self.sent.last_path(tsn) != Some(path);
-            match self.sent.retransmit(tsn, path) {
+            let earliest = self.outstanding.is_earliest_on(tsn, path);
+            let is_new_here = self.outstanding.last_path(tsn) != Some(path);
+            match self.outstanding.retransmit(tsn, path) {
                 Some(Loss::Timeout) => counts.retransmitted_by_timeout += 1,
                 Some(Loss::FastRetransmit) => counts.retransmitted_fast += 1,
                 None => {}
@@ -521,11 +528,11 @@ impl Sender {
                 return;
             }
             let beyond_window = size > self.peer_rwnd();
-            let Some(piece) = self.queue.take(max, &mut self.streams) else {
+            let Some(fragment) = self.queue.take(max, &mut self.streams) else {
                 return;
             };
-            let tsn = self.sent.next_tsn();
-            let chunk_size = piece.chunk_size();
+            let tsn = self.outstanding.next_tsn();
+            let chunk_size = fragment.chunk_size();
             // Section 6.1: a delayed SACK would hold up what waits behind a full window.
             next = self.queue.next_size(max);
             let holds_up = next.is_some_and(|next| {
@@ -535,12 +542,12 @@ impl Sender {
                     || self.peer_rwnd().saturating_sub(size) < next
             });
             if writer
-                .data(&piece.chunk(tsn, immediate || holds_up))
+                .data(&fragment.chunk(tsn, immediate || holds_up))
                 .is_err()
             {
                 return;
             }
-            self.sent.push(now, piece, path);
+            self.outstanding.push(now, fragment, path);
             counts.first.get_or_insert(tsn);
             if let Some(path) = paths.get_mut(path) {
                 path.chunk_sent(now, chunk_size);
@@ -563,9 +570,9 @@ impl Sender {
     }
 
     fn may_leave(&self, size: usize) -> bool {
-        self.sent.len() < MAX_OUTSTANDING
+        self.outstanding.len() < MAX_OUTSTANDING
             && (size <= self.peer_rwnd()
-                || (self.probe == WindowProbe::Due && self.sent.is_empty()))
+                || (self.probe == WindowProbe::Due && self.outstanding.is_empty()))
     }
 
     fn next_size(&self, paths: &[Path]) -> Option<usize> {
@@ -577,7 +584,7 @@ impl Sender {
     fn is_held_back(&self, room: usize, config: &EndpointConfig) -> bool {
         !config.nodelay
             && !self.queue.has_unbundled()
-            && !self.sent.is_empty()
+            && !self.outstanding.is_empty()
             && self.queue.bytes() + Data::OVERHEAD < room
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::sent::PathIndex;
+use super::outstanding::PathIndex;
 use crate::EndpointConfig;
 
 /// The shutdown of one association.

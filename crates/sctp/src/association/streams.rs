@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::received::TsnRun;
+use super::received_tsns::TsnRange;
 use crate::ReceivedMessage;
 use crate::packet::{Ssn, Tsn};
 
@@ -14,17 +14,17 @@ pub(crate) struct InboundStreams {
     /// The next sequence number of each stream; streams beyond the end have not been used.
     next: Vec<Ssn>,
     /// Messages before their turn, by stream and sequence number.
-    waiting: BTreeMap<(u16, u16), Waiting>,
+    waiting: BTreeMap<(u16, u16), OutOfOrderMessage>,
     ready: VecDeque<ReceivedMessage>,
     /// Bytes of them.
     ready_bytes: usize,
     /// The message that is being delivered in parts.
-    partial: Option<Box<Partial>>,
+    partial: Option<Box<PartialDelivery>>,
 }
 
 /// A message of which parts were delivered, and not the end.
 #[derive(Debug)]
-struct Partial {
+struct PartialDelivery {
     message: PartialMessage,
     /// Other messages may be delivered between its parts, if they are of other streams
     /// (RFC 6458 section 8.1.20).
@@ -43,9 +43,9 @@ pub(crate) struct PartialMessage {
 
 /// A message before its turn.
 #[derive(Debug)]
-struct Waiting {
+struct OutOfOrderMessage {
     message: ReceivedMessage,
-    tsns: TsnRun,
+    tsns: TsnRange,
 }
 
 /// The sequence number of an ordered message was used before.
@@ -93,7 +93,7 @@ impl InboundStreams {
     pub(crate) fn push(
         &mut self,
         message: ReceivedMessage,
-        tsns: TsnRun,
+        tsns: TsnRange,
     ) -> Result<(), SequenceNumberReused> {
         if message.unordered {
             self.deliver(message);
@@ -113,7 +113,7 @@ impl InboundStreams {
                 return Err(SequenceNumberReused);
             }
             self.waiting
-                .insert((stream, ssn.0), Waiting { message, tsns });
+                .insert((stream, ssn.0), OutOfOrderMessage { message, tsns });
             return Ok(());
         }
         let mut following = next.next();
@@ -135,7 +135,7 @@ impl InboundStreams {
     pub(crate) fn push_rest(
         &mut self,
         rest: ReceivedMessage,
-        tsns: TsnRun,
+        tsns: TsnRange,
     ) -> Result<(), SequenceNumberReused> {
         let partial = self.partial.take();
         let pushed = self.push(rest, tsns);
@@ -159,7 +159,7 @@ impl InboundStreams {
     /// streams may be delivered between its parts.
     pub(crate) fn push_part(&mut self, part: ReceivedMessage, interleaved: bool) {
         self.partial.get_or_insert_with(|| {
-            Box::new(Partial {
+            Box::new(PartialDelivery {
                 message: PartialMessage {
                     stream: part.stream,
                     unordered: part.unordered,
@@ -197,7 +197,7 @@ impl InboundStreams {
 
     /// Throws away the messages before their turn above `cumulative`, the cumulative TSN;
     /// `on_removed` hears TSNs and bytes of each.
-    pub(crate) fn renege(&mut self, cumulative: Tsn, mut on_removed: impl FnMut(TsnRun, usize)) {
+    pub(crate) fn renege(&mut self, cumulative: Tsn, mut on_removed: impl FnMut(TsnRange, usize)) {
         self.waiting.retain(|_, waiting| {
             let stays = waiting.tsns.first <= cumulative;
             if !stays {
@@ -208,7 +208,7 @@ impl InboundStreams {
     }
 
     /// The TSNs of each message before its turn.
-    pub(crate) fn waiting_tsns(&self) -> impl Iterator<Item = TsnRun> {
+    pub(crate) fn waiting_tsns(&self) -> impl Iterator<Item = TsnRange> {
         self.waiting.values().map(|waiting| waiting.tsns)
     }
 
@@ -297,7 +297,7 @@ mod tests {
         message: ReceivedMessage,
     ) -> Result<(), SequenceNumberReused> {
         let tsn = Tsn(u32::from(message.ssn) + 1);
-        let tsns = TsnRun {
+        let tsns = TsnRange {
             first: tsn,
             last: tsn,
         };
@@ -351,7 +351,7 @@ mod tests {
         for stream in [1, 0] {
             push(&mut streams, message(stream, 0, false)).unwrap();
         }
-        let tsns = TsnRun {
+        let tsns = TsnRange {
             first: Tsn(7),
             last: Tsn(9),
         };

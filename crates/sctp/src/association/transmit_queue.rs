@@ -16,7 +16,7 @@ use crate::packet::{Data, Ssn, Tsn};
 
 /// A chunk of a user message: what a DATA chunk says, but for its TSN.
 #[derive(Debug, Clone)]
-pub(crate) struct Piece {
+pub(crate) struct MessageFragment {
     pub(crate) stream: u16,
     pub(crate) ssn: Ssn,
     pub(crate) ppid: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Piece {
     pub(crate) payload: Bytes,
 }
 
-impl Piece {
+impl MessageFragment {
     /// The DATA chunk with which it goes out.
     pub(crate) fn chunk(&self, tsn: Tsn, immediate: bool) -> Data<'_> {
         Data {
@@ -68,23 +68,23 @@ impl Piece {
 /// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct TransmitQueue {
-    messages: VecDeque<Message>,
+    messages: VecDeque<QueuedMessage>,
     bytes: usize,
     /// How many of them have a life time.
-    mortal: usize,
+    expiring: usize,
     /// How many of them are not to be held back.
     unbundled: usize,
 }
 
 #[derive(Debug)]
-struct Message {
+struct QueuedMessage {
     info: SendInfo,
     /// What has not been taken yet.
     rest: Bytes,
-    /// Assigned when the first piece is taken.
+    /// Assigned when the first fragment is taken.
     ssn: Option<Ssn>,
     /// When its life time ends.
-    dies: Option<Instant>,
+    expires_at: Option<Instant>,
 }
 
 impl TransmitQueue {
@@ -96,18 +96,18 @@ impl TransmitQueue {
     /// Appends a message that came from the user `now`.
     pub(crate) fn push(&mut self, now: Instant, info: SendInfo, payload: Bytes) {
         self.bytes += payload.len();
-        let dies = info.life_time.and_then(|time| now.checked_add(time));
-        self.mortal += usize::from(dies.is_some());
+        let expires_at = info.life_time.and_then(|time| now.checked_add(time));
+        self.expiring += usize::from(expires_at.is_some());
         self.unbundled += usize::from(info.unbundled);
-        self.messages.push_back(Message {
+        self.messages.push_back(QueuedMessage {
             info,
             rest: payload,
             ssn: None,
-            dies,
+            expires_at,
         });
     }
 
-    /// Where the next piece is to go, if the user said so.
+    /// Where the next fragment is to go, if the user said so.
     pub(crate) fn next_destination(&self) -> Option<IpAddr> {
         self.messages.front().and_then(|message| message.info.path)
     }
@@ -121,13 +121,16 @@ impl TransmitQueue {
     /// Takes out the next message when its life time has ended and none of it was sent
     /// (section 11.1.5).
     pub(crate) fn take_expired(&mut self, now: Instant) -> Option<(SendInfo, Bytes)> {
-        if self.mortal == 0 {
+        if self.expiring == 0 {
             return None;
         }
         let message = self.messages.pop_front_if(|message| {
-            message.ssn.is_none() && message.dies.is_some_and(|dies| dies <= now)
+            message.ssn.is_none()
+                && message
+                    .expires_at
+                    .is_some_and(|expires_at| expires_at <= now)
         })?;
-        self.mortal -= 1;
+        self.expiring -= 1;
         self.unbundled -= usize::from(message.info.unbundled);
         self.bytes -= message.rest.len();
         Some((message.info, message.rest))
@@ -157,15 +160,19 @@ impl TransmitQueue {
         self.bytes
     }
 
-    /// How many bytes of user data the next piece has when none may have more than `max`.
+    /// How many bytes of user data the next fragment has when none may have more than `max`.
     pub(crate) fn next_size(&self, max: usize) -> Option<usize> {
         self.messages
             .front()
-            .map(|message| share(message.rest.len(), max))
+            .map(|message| fragment_size(message.rest.len(), max))
     }
 
-    /// Takes the next piece, of at most `max` bytes of user data.
-    pub(crate) fn take(&mut self, max: usize, streams: &mut OutboundStreams) -> Option<Piece> {
+    /// Takes the next fragment, of at most `max` bytes of user data.
+    pub(crate) fn take(
+        &mut self,
+        max: usize,
+        streams: &mut OutboundStreams,
+    ) -> Option<MessageFragment> {
         let message = self.messages.front_mut()?;
         let beginning = message.ssn.is_none();
         let info = message.info;
@@ -176,15 +183,17 @@ impl TransmitQueue {
                 streams.assign(info.stream)
             }
         });
-        let payload = message.rest.split_to(share(message.rest.len(), max));
+        let payload = message
+            .rest
+            .split_to(fragment_size(message.rest.len(), max));
         let ending = !message.rest.has_remaining();
         self.bytes -= payload.len();
         if ending {
-            self.mortal -= usize::from(message.dies.is_some());
+            self.expiring -= usize::from(message.expires_at.is_some());
             self.unbundled -= usize::from(info.unbundled);
             self.messages.pop_front();
         }
-        Some(Piece {
+        Some(MessageFragment {
             stream: info.stream,
             ssn,
             ppid: info.ppid,
@@ -197,22 +206,24 @@ impl TransmitQueue {
         })
     }
 
-    /// Puts back pieces that count as never taken: all that were, in their order. They leave again
+    /// Puts back fragments that count as never taken: all that were, in their order. They leave again
     /// with new sequence numbers.
-    pub(crate) fn put_back(&mut self, pieces: impl DoubleEndedIterator<Item = Piece>) {
+    pub(crate) fn put_back(&mut self, fragments: impl DoubleEndedIterator<Item = MessageFragment>) {
         // From the last one on, each goes in front of the rest of its message.
-        for piece in pieces.rev() {
-            self.bytes += piece.payload.len();
-            match self.messages.front_mut().filter(|_| !piece.ending) {
+        for fragment in fragments.rev() {
+            self.bytes += fragment.payload.len();
+            match self.messages.front_mut().filter(|_| !fragment.ending) {
                 Some(message) => {
-                    message.rest = [piece.payload, message.rest.split_off(0)].concat().into();
+                    message.rest = [fragment.payload, message.rest.split_off(0)]
+                        .concat()
+                        .into();
                     message.ssn = None;
                 }
-                None => self.messages.push_front(Message {
-                    info: piece.info(),
-                    rest: piece.payload,
+                None => self.messages.push_front(QueuedMessage {
+                    info: fragment.info(),
+                    rest: fragment.payload,
                     ssn: None,
-                    dies: None,
+                    expires_at: None,
                 }),
             }
         }
@@ -224,7 +235,7 @@ impl TransmitQueue {
         self.messages.retain_mut(|message| {
             let valid = message.info.stream < count;
             if !valid {
-                self.mortal -= usize::from(message.dies.is_some());
+                self.expiring -= usize::from(message.expires_at.is_some());
                 self.unbundled -= usize::from(message.info.unbundled);
                 removed.push((message.info, std::mem::take(&mut message.rest)));
             }
@@ -238,14 +249,14 @@ impl TransmitQueue {
     }
 }
 
-/// How much of `rest` the next piece takes: as few pieces as can be, and all of about one size, for
+/// How much of `rest` the next fragment takes: as few fragments as can be, and all of about one size, for
 /// packets of one size leave and arrive in one go where the system has segmentation offload.
-fn share(rest: usize, max: usize) -> usize {
+fn fragment_size(rest: usize, max: usize) -> usize {
     if rest <= max {
         return rest;
     }
-    let pieces = rest.div_ceil(max.max(1));
-    rest.div_ceil(pieces)
+    let fragments = rest.div_ceil(max.max(1));
+    rest.div_ceil(fragments)
 }
 
 #[cfg(test)]
@@ -273,10 +284,18 @@ mod tests {
         );
         queue.push(Instant::now(), on_stream(1), Bytes::from_static(b"ij"));
         assert_eq!(queue.bytes(), 10);
-        let pieces: Vec<Piece> = std::iter::from_fn(|| queue.take(3, &mut streams)).collect();
-        let seen: Vec<_> = pieces
+        let fragments: Vec<MessageFragment> =
+            std::iter::from_fn(|| queue.take(3, &mut streams)).collect();
+        let seen: Vec<_> = fragments
             .iter()
-            .map(|piece| (&piece.payload[..], piece.beginning, piece.ending, piece.ssn))
+            .map(|fragment| {
+                (
+                    &fragment.payload[..],
+                    fragment.beginning,
+                    fragment.ending,
+                    fragment.ssn,
+                )
+            })
             .collect();
         assert_eq!(
             seen,
@@ -303,8 +322,8 @@ mod tests {
             let mut queue = TransmitQueue::new();
             queue.push(Instant::now(), on_stream(1), vec![0; bytes].into());
             assert_eq!(queue.next_size(1000), Some(sizes[0]));
-            let pieces = std::iter::from_fn(|| queue.take(1000, &mut streams));
-            let seen: Vec<usize> = pieces.map(|piece| piece.payload.len()).collect();
+            let fragments = std::iter::from_fn(|| queue.take(1000, &mut streams));
+            let seen: Vec<usize> = fragments.map(|fragment| fragment.payload.len()).collect();
             assert_eq!(seen, sizes);
         }
     }
@@ -349,15 +368,17 @@ mod tests {
         queue.push(Instant::now(), on_stream(2), Bytes::from_static(b"gh"));
         queue.push(Instant::now(), on_stream(3), Bytes::from_static(b"ijklmn"));
         queue.push(Instant::now(), on_stream(4), Bytes::from_static(b"op"));
-        let pieces: Vec<Piece> = (0..5).filter_map(|_| queue.take(2, &mut streams)).collect();
-        assert!(!pieces[4].ending, "cut in the middle");
-        queue.put_back(pieces.into_iter());
+        let fragments: Vec<MessageFragment> =
+            (0..5).filter_map(|_| queue.take(2, &mut streams)).collect();
+        assert!(!fragments[4].ending, "cut in the middle");
+        queue.put_back(fragments.into_iter());
         assert_eq!((queue.messages(), queue.bytes()), (4, 16));
         let mut streams = OutboundStreams::new(10);
-        let pieces: Vec<Piece> = std::iter::from_fn(|| queue.take(100, &mut streams)).collect();
-        let seen: Vec<_> = pieces
+        let fragments: Vec<MessageFragment> =
+            std::iter::from_fn(|| queue.take(100, &mut streams)).collect();
+        let seen: Vec<_> = fragments
             .iter()
-            .map(|piece| (piece.stream, &piece.payload[..], piece.immediate))
+            .map(|fragment| (fragment.stream, &fragment.payload[..], fragment.immediate))
             .collect();
         assert_eq!(
             seen,
@@ -368,8 +389,12 @@ mod tests {
                 (4, b"op", false),
             ]
         );
-        assert!(pieces.iter().all(|piece| piece.beginning && piece.ending));
-        assert!(pieces.iter().all(|piece| piece.ssn == Ssn(0)));
+        assert!(
+            fragments
+                .iter()
+                .all(|fragment| fragment.beginning && fragment.ending)
+        );
+        assert!(fragments.iter().all(|fragment| fragment.ssn == Ssn(0)));
     }
 
     #[test]
@@ -396,19 +421,19 @@ mod tests {
         let mut queue = TransmitQueue::new();
         let now = Instant::now();
         let second = Duration::from_secs(1);
-        let mortal = SendInfo {
+        let expiring = SendInfo {
             life_time: Some(second),
             ..on_stream(1)
         };
-        queue.push(now, mortal, Bytes::from_static(b"abcd"));
-        queue.push(now, mortal, Bytes::from_static(b"ef"));
+        queue.push(now, expiring, Bytes::from_static(b"abcd"));
+        queue.push(now, expiring, Bytes::from_static(b"ef"));
         queue.push(now, on_stream(1), Bytes::from_static(b"g"));
         assert!(queue.take(2, &mut streams).is_some());
         assert_eq!(queue.take_expired(now + second), None, "it is on its way");
         assert!(queue.take(2, &mut streams).is_some());
         assert_eq!(queue.take_expired(now), None);
         let expired = queue.take_expired(now + second);
-        assert_eq!(expired, Some((mortal, Bytes::from_static(b"ef"))));
+        assert_eq!(expired, Some((expiring, Bytes::from_static(b"ef"))));
         assert_eq!(queue.take_expired(now + second), None);
         assert_eq!((queue.messages(), queue.bytes()), (1, 1));
         let left = queue.take_all().map(|(_, rest, begun)| (rest, begun));

@@ -49,7 +49,7 @@ pub(crate) struct Associations {
     /// Those that hold received data out of order, by how much.
     out_of_order: BTreeSet<(usize, Index)>,
     /// Those that hold received data that the user cannot receive yet, by how much they did when they
-    /// were settled last.
+    /// were flushed last.
     held_back: BTreeSet<(usize, Index)>,
     /// Those that may have something to send.
     ready: VecDeque<Index>,
@@ -72,8 +72,8 @@ struct Entry {
     /// [`Association::paths_version`] when it was last put into the index of peers.
     paths_version: u32,
     is_ready: bool,
-    /// It is to be settled before it is taken from the ready list.
-    unsettled: bool,
+    /// It is to be flushed before it is taken from the ready list.
+    dirty: bool,
     /// Bytes of received user data that are counted for it.
     received_bytes: usize,
     /// Those of them that are out of order.
@@ -84,9 +84,9 @@ struct Entry {
     indexed_held_back: usize,
 }
 
-/// What changed when an association was looked after.
+/// What a flush changed.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct Changes {
     /// Its verification tag is not its own any more.
     pub(crate) retired_tag: Option<u32>,
     /// Bytes of received user data that it held before and holds now.
@@ -108,10 +108,10 @@ impl Entry {
     }
 
     /// Counts the received data anew.
-    fn count_received(&mut self) -> Settled {
+    fn count_received(&mut self) -> Changes {
         let received_now = self.association.receive_buffer_bytes();
         let held_back_now = self.association.held_back_bytes();
-        Settled {
+        Changes {
             retired_tag: None,
             received_before: std::mem::replace(&mut self.received_bytes, received_now),
             received_now,
@@ -150,7 +150,7 @@ impl Associations {
         }
     }
 
-    /// Takes in an association that has the name that [`Self::next_id`] gave. To be settled next.
+    /// Takes in an association that has the name that [`Self::next_id`] gave. To be flushed next.
     pub(crate) fn insert(
         &mut self,
         association: Association,
@@ -171,7 +171,7 @@ impl Associations {
                 peers: Vec::new(),
                 paths_version: 0,
                 is_ready: false,
-                unsettled: false,
+                dirty: false,
                 received_bytes: 0,
                 out_of_order: 0,
                 held_back: 0,
@@ -204,7 +204,7 @@ impl Associations {
         self.entry(index).map(|entry| &entry.association)
     }
 
-    /// The association at a place with its settings; to be settled afterwards.
+    /// The association at a place with its settings; to be flushed afterwards.
     pub(crate) fn get_mut(&mut self, index: Index) -> Option<(&mut Association, &EndpointConfig)> {
         let entry = self.slots.get_mut(index as usize)?.entry.as_deref_mut()?;
         Some((&mut entry.association, &entry.config))
@@ -223,16 +223,16 @@ impl Associations {
 
     /// Brings indexes, deadline and ready list up to date after an association did something, and
     /// forgets it when it is over.
-    pub(crate) fn settle(&mut self, index: Index) -> Settled {
+    pub(crate) fn flush(&mut self, index: Index) -> Changes {
         let Some(entry) = self
             .slots
             .get_mut(index as usize)
             .and_then(|slot| slot.entry.as_mut())
         else {
-            return Settled::default();
+            return Changes::default();
         };
-        entry.unsettled = false;
-        let mut settled = entry.count_received();
+        entry.dirty = false;
+        let mut changes = entry.count_received();
         let association = &entry.association;
         let ended = association.state() == crate::AssociationState::Closed;
         if entry.indexed_held_back != entry.held_back {
@@ -255,7 +255,7 @@ impl Associations {
         if entry.tag != tag {
             if let Some(old) = entry.tag {
                 self.by_tag.remove(&old);
-                settled.retired_tag = Some(old);
+                changes.retired_tag = Some(old);
             }
             if let Some(new) = tag {
                 self.by_tag.insert(new, index);
@@ -290,28 +290,28 @@ impl Associations {
         }
         if ended {
             if association.is_disposable() {
-                settled.received_now = 0;
+                changes.received_now = 0;
                 self.remove(index);
             }
         } else if !entry.is_ready {
             entry.is_ready = true;
             self.ready.push_back(index);
         }
-        settled
+        changes
     }
 
-    /// Does of [`Self::settle`] what cannot wait until the association has been asked for all its
+    /// Does of [`Self::flush`] what cannot wait until the association has been asked for all its
     /// packets: the deadline can, and while it is asked more is likely to change.
-    pub(crate) fn settle_soon(&mut self, index: Index) -> Settled {
+    pub(crate) fn flush_later(&mut self, index: Index) -> Changes {
         let can_wait = self
             .slots
             .get_mut(index as usize)
             .and_then(|slot| slot.entry.as_mut())
             .filter(|entry| entry.is_as_indexed());
         let Some(entry) = can_wait else {
-            return self.settle(index);
+            return self.flush(index);
         };
-        entry.unsettled = true;
+        entry.dirty = true;
         if !entry.is_ready {
             entry.is_ready = true;
             self.ready.push_back(index);
@@ -327,13 +327,13 @@ impl Associations {
             .get_mut(index as usize)
             .and_then(|slot| slot.entry.as_deref_mut())
         {
-            entry.unsettled = true;
+            entry.dirty = true;
         }
     }
 
-    /// Whether [`Self::settle_soon`] or [`Self::sent`] has left something to do.
-    pub(crate) fn is_unsettled(&self, index: Index) -> bool {
-        self.entry(index).is_some_and(|entry| entry.unsettled)
+    /// Whether [`Self::flush_later`] or [`Self::sent`] has left something to do.
+    pub(crate) fn is_dirty(&self, index: Index) -> bool {
+        self.entry(index).is_some_and(|entry| entry.dirty)
     }
 
     /// The earliest deadline.
@@ -341,7 +341,7 @@ impl Associations {
         self.deadlines.first()
     }
 
-    /// Takes out the next association whose deadline has come; it is to be settled afterwards.
+    /// Takes out the next association whose deadline has come; it is to be flushed afterwards.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Index> {
         self.deadlines.pop_due(now)
     }
@@ -352,7 +352,7 @@ impl Associations {
     }
 
     /// The association that holds most received data that its user cannot receive yet, as it was when
-    /// each was settled last.
+    /// each was flushed last.
     pub(crate) fn most_held_back(&self) -> Option<Index> {
         self.held_back.last().map(|(_, index)| *index)
     }

@@ -1,5 +1,5 @@
 //! The answering side of the handshake (RFC 9260 sections 5.1 and 5.2): INIT is answered without
-//! keeping anything, and COOKIE ECHO makes an association, or meets one.
+//! keeping anything, and COOKIE ECHO makes an association, or belongs to one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rand::Rng;
 use timer_wheel::Index;
 
 use super::associations::PeerKey;
-use super::{Arrived, Endpoint};
+use super::{Endpoint, ReceivedPacket};
 use crate::association::Association;
 use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};
 use crate::association::cookie::{Cookie, CookieOrigin, CookieSigner, TieTags};
@@ -20,7 +20,7 @@ use crate::packet::{
 use crate::{AssociationState, PathAddress};
 
 /// What our INIT ACK says of us, and where it goes.
-struct Offer {
+struct InitAckContents {
     to: PathAddress,
     tag: u32,
     initial_tsn: Tsn,
@@ -30,19 +30,19 @@ struct Offer {
     tie_tags: TieTags,
 }
 
-/// What becomes of an INIT that meets an association.
-enum Meeting {
+/// The answer to an INIT.
+enum InitOutcome {
     /// It is answered as this says.
-    Offer(Offer),
+    InitAck(InitAckContents),
     /// It would add these addresses to the association (section 5.2.2).
     NewAddresses(Vec<IpAddr>),
     /// It gets no INIT ACK.
     Nothing,
 }
 
-/// What section 5.2.4, Table 12, does with a COOKIE ECHO that meets an association.
+/// What section 5.2.4, Table 12, does with a COOKIE ECHO whose peer has an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
+enum CookieAction {
     /// (A): the peer restarted.
     Restart,
     /// (B): both sides opened at the same time.
@@ -62,7 +62,7 @@ impl Endpoint {
         header: &CommonHeader,
         init: &Init<'_>,
     ) {
-        if !self.rates.allow_init(now, &self.config) {
+        if !self.rate_limits.allow_init(now, &self.config) {
             self.statistics.drops.init_rate += 1;
             return;
         }
@@ -99,9 +99,9 @@ impl Endpoint {
             }
         };
         self.statistics.drops.addresses += parameters.peer.left_out;
-        let meeting = match self.named_by(from, header.source_port, &parameters) {
-            Some(index) => self.meeting(now, from, index, &parameters),
-            None => Meeting::Offer(Offer {
+        let outcome = match self.association_of_init(from, header.source_port, &parameters) {
+            Some(index) => self.handle_known_init(now, from, index, &parameters),
+            None => InitOutcome::InitAck(InitAckContents {
                 to: from,
                 tag: self.new_tag(now),
                 initial_tsn: Tsn(self.rng.next_u32()),
@@ -111,23 +111,25 @@ impl Endpoint {
                 tie_tags: TieTags::default(),
             }),
         };
-        match meeting {
-            Meeting::Offer(offer) => self.answer_init(now, from, header, init, offer, &parameters),
-            Meeting::NewAddresses(added) => {
+        match outcome {
+            InitOutcome::InitAck(contents) => {
+                self.answer_init(now, from, header, init, contents, &parameters)
+            }
+            InitOutcome::NewAddresses(added) => {
                 self.statistics.drops.init += 1;
                 self.statistics.drops.restart_with_new_addresses += 1;
                 let added = as_parameters(&added);
                 let cause = Cause::RestartWithNewAddresses(added.parameters());
                 self.replies.abort_because(address, &cause);
             }
-            Meeting::Nothing => {}
+            InitOutcome::Nothing => {}
         }
     }
 
     /// The association that any of the addresses in an INIT names (section 5.1.2 D). An address that
     /// an association claims without having proved it names nobody: else whoever claims it could
     /// keep its owner out (RFC 5062 section 2).
-    fn named_by(
+    fn association_of_init(
         &self,
         from: PathAddress,
         port: u16,
@@ -145,15 +147,15 @@ impl Endpoint {
     }
 
     /// What becomes of an INIT that belongs to an association.
-    fn meeting(
+    fn handle_known_init(
         &mut self,
         now: Instant,
         from: PathAddress,
         index: Index,
         parameters: &SetupParameters<'_>,
-    ) -> Meeting {
+    ) -> InitOutcome {
         let Some((association, config)) = self.associations.get_mut(index) else {
-            return Meeting::Nothing;
+            return InitOutcome::Nothing;
         };
         let state = association.state();
         let listed = parameters.peer.addresses.iter().copied();
@@ -166,7 +168,7 @@ impl Endpoint {
                 self.with(now, index, |association, context| {
                     association.repeat_shutdown_ack(false, context);
                 });
-                Meeting::Nothing
+                InitOutcome::Nothing
             }
             // Section 5.2.1: only to an address that both the user and the INIT named, and with the
             // same parameters as in our own INIT.
@@ -176,8 +178,8 @@ impl Endpoint {
                     Some(_) => Some(from),
                     None => None,
                 };
-                to.map_or(Meeting::Nothing, |to| {
-                    Meeting::Offer(Offer {
+                to.map_or(InitOutcome::Nothing, |to| {
+                    InitOutcome::InitAck(InitAckContents {
                         to,
                         tag: association.local_tag(),
                         initial_tsn: association.local_initial_tsn(),
@@ -188,8 +190,8 @@ impl Endpoint {
                     })
                 })
             }
-            _ if !added.is_empty() => Meeting::NewAddresses(added),
-            AssociationState::CookieEchoed => Meeting::Offer(Offer {
+            _ if !added.is_empty() => InitOutcome::NewAddresses(added),
+            AssociationState::CookieEchoed => InitOutcome::InitAck(InitAckContents {
                 to: from,
                 tag: association.local_tag(),
                 initial_tsn: association.local_initial_tsn(),
@@ -203,7 +205,7 @@ impl Endpoint {
                 let (inbound_streams, a_rwnd) = (config.max_inbound_streams, config.a_rwnd);
                 let outbound_streams = association.outbound_streams();
                 let tie_tags = association.populate_tie_tags(&mut self.rng);
-                Meeting::Offer(Offer {
+                InitOutcome::InitAck(InitAckContents {
                     to: from,
                     tag: self.new_tag(now),
                     initial_tsn: Tsn(self.rng.next_u32()),
@@ -222,22 +224,23 @@ impl Endpoint {
         from: PathAddress,
         header: &CommonHeader,
         init: &Init<'_>,
-        offer: Offer,
+        contents: InitAckContents,
         parameters: &SetupParameters<'_>,
     ) {
-        let cookie = self.sign_cookie(now, from, header, init, &offer, parameters);
-        let address = self.reply_address(offer.to, header.source_port, init.initiate_tag);
+        let cookie = self.sign_cookie(now, from, header, init, &contents, parameters);
+        let address = self.reply_address(contents.to, header.source_port, init.initiate_tag);
         let local = &self.local_addresses;
         let max = self.replies.max_packet();
         self.replies.push(address, |writer| {
-            let parameters = init_ack_parameters(&cookie, parameters, local, offer.to.remote, max);
+            let parameters =
+                init_ack_parameters(&cookie, parameters, local, contents.to.remote, max);
             writer.chunk(&Chunk::InitAck(Init {
-                initiate_tag: offer.tag,
-                a_rwnd: offer.a_rwnd,
+                initiate_tag: contents.tag,
+                a_rwnd: contents.a_rwnd,
                 // Section 3.3.3: not more than the peer allows.
-                outbound_streams: offer.outbound_streams.min(init.inbound_streams),
-                inbound_streams: offer.inbound_streams,
-                initial_tsn: offer.initial_tsn,
+                outbound_streams: contents.outbound_streams.min(init.inbound_streams),
+                inbound_streams: contents.inbound_streams,
+                initial_tsn: contents.initial_tsn,
                 parameters: parameters.parameters(),
             }))
         });
@@ -249,7 +252,7 @@ impl Endpoint {
         from: PathAddress,
         header: &CommonHeader,
         init: &Init<'_>,
-        offer: &Offer,
+        contents: &InitAckContents,
         parameters: &SetupParameters<'_>,
     ) -> Vec<u8> {
         let longest_life = self.config.longest_cookie_life();
@@ -263,20 +266,20 @@ impl Endpoint {
         });
         let other_addresses = std::iter::once(from.remote)
             .chain(parameters.peer.addresses.iter().copied())
-            .filter(|remote| *remote != offer.to.remote)
+            .filter(|remote| *remote != contents.to.remote)
             .collect();
         let cookie = Cookie {
             created: signer.time(now),
             life,
-            local_tag: offer.tag,
+            local_tag: contents.tag,
             peer_tag: init.initiate_tag,
-            local_initial_tsn: offer.initial_tsn,
+            local_initial_tsn: contents.initial_tsn,
             peer_initial_tsn: init.initial_tsn,
             peer_a_rwnd: init.a_rwnd,
-            outbound_streams: offer.outbound_streams.min(init.inbound_streams),
-            inbound_streams: init.outbound_streams.min(offer.inbound_streams),
-            tie_tags: offer.tie_tags,
-            source: offer.to.into(),
+            outbound_streams: contents.outbound_streams.min(init.inbound_streams),
+            inbound_streams: init.outbound_streams.min(contents.inbound_streams),
+            tie_tags: contents.tie_tags,
+            source: contents.to.into(),
             other_addresses,
         };
         let (local_port, peer_port) = (header.destination_port, header.source_port);
@@ -284,12 +287,12 @@ impl Endpoint {
     }
 
     /// A COOKIE ECHO (sections 5.1.5 and 5.2.4).
-    pub(super) fn handle_cookie_echo(&mut self, arrived: Arrived<'_>) {
-        let Arrived {
+    pub(super) fn handle_cookie_echo(&mut self, received: ReceivedPacket<'_>) {
+        let ReceivedPacket {
             now, from, parsed, ..
-        } = arrived;
+        } = received;
         let header = parsed.header();
-        if !self.rates.allow_cookie_echo(now, &self.config) {
+        if !self.rate_limits.allow_cookie_echo(now, &self.config) {
             self.statistics.drops.cookie_rate += 1;
             return;
         }
@@ -309,26 +312,26 @@ impl Endpoint {
         let existing = self
             .associations
             .by_tag(cookie.local_tag)
-            .or_else(|| self.met_by(&cookie, &header));
+            .or_else(|| self.association_of_cookie(&cookie, &header));
         let action = existing
             .and_then(|index| self.associations.get(index))
-            .map(|association| action_for(association, &cookie));
+            .map(|association| cookie_action(association, &cookie));
         if let Some(staleness) = staleness
-            && action != Some(Action::Confirm)
+            && action != Some(CookieAction::Confirm)
         {
             self.refuse_stale_cookie(from, &header, &cookie, staleness);
             return;
         }
         match (existing, action) {
             (Some(index), Some(action)) => {
-                self.meet(arrived, &cookie, index, action);
+                self.apply_cookie(received, &cookie, index, action);
             }
-            _ => self.accept(arrived, &cookie),
+            _ => self.accept(received, &cookie),
         }
     }
 
     /// The association with the peer that an address in a cookie names.
-    fn met_by(&self, cookie: &Cookie, header: &CommonHeader) -> Option<Index> {
+    fn association_of_cookie(&self, cookie: &Cookie, header: &CommonHeader) -> Option<Index> {
         cookie.addresses().find_map(|remote| {
             let address = PathAddress {
                 local: None,
@@ -343,13 +346,13 @@ impl Endpoint {
     }
 
     /// A valid cookie of a peer with which there is no association: there is one now.
-    fn accept(&mut self, arrived: Arrived<'_>, cookie: &Cookie) {
-        let Arrived {
+    fn accept(&mut self, received: ReceivedPacket<'_>, cookie: &Cookie) {
+        let ReceivedPacket {
             now,
             from,
             packet,
             parsed,
-        } = arrived;
+        } = received;
         let header = parsed.header();
         if self.remembered_tags.contains(now, cookie.local_tag) {
             self.statistics.drops.cookie_unexpected += 1;
@@ -367,8 +370,8 @@ impl Endpoint {
         }
         let id = self.associations.next_id();
         let config = Arc::clone(&self.config);
-        let (_, _, lent) = self.lend(now);
-        let mut context = lent.with(&config);
+        let (_, _, endpoint_context) = self.split(now);
+        let mut context = endpoint_context.with(&config);
         let association = Association::accept(id, from, header.source_port, cookie, &mut context);
         let index = self.associations.insert(association, config);
         self.with(now, index, |association, context| {
@@ -377,26 +380,34 @@ impl Endpoint {
     }
 
     /// A valid cookie of a peer with which there is an association.
-    fn meet(&mut self, arrived: Arrived<'_>, cookie: &Cookie, index: Index, action: Action) {
-        if action == Action::Discard {
+    fn apply_cookie(
+        &mut self,
+        received: ReceivedPacket<'_>,
+        cookie: &Cookie,
+        index: Index,
+        action: CookieAction,
+    ) {
+        if action == CookieAction::Discard {
             self.statistics.drops.cookie_unexpected += 1;
             return;
         }
-        self.with(arrived.now, index, |association, context| {
+        self.with(received.now, index, |association, context| {
             match action {
-                Action::Restart if association.state() == AssociationState::ShutdownAckSent => {
+                CookieAction::Restart
+                    if association.state() == AssociationState::ShutdownAckSent =>
+                {
                     association.repeat_shutdown_ack(true, context);
                     return;
                 }
-                Action::Restart => association.restart(cookie, context),
-                Action::Collision => association.collide(cookie, context),
-                Action::Confirm => association.confirm(context),
-                Action::Discard => return,
+                CookieAction::Restart => association.restart(cookie, context),
+                CookieAction::Collision => association.collide(cookie, context),
+                CookieAction::Confirm => association.confirm(context),
+                CookieAction::Discard => return,
             }
             association.handle_after_cookie_echo(
-                arrived.from,
-                arrived.packet,
-                arrived.parsed,
+                received.from,
+                received.packet,
+                received.parsed,
                 context,
             );
         });
@@ -420,25 +431,25 @@ impl Endpoint {
 }
 
 /// Table 12.
-fn action_for(association: &Association, cookie: &Cookie) -> Action {
+fn cookie_action(association: &Association, cookie: &Cookie) -> CookieAction {
     let local_matches = cookie.local_tag == association.local_tag();
     let peer_matches = cookie.peer_tag == association.peer_tag();
     let no_tie_tags = cookie.tie_tags == TieTags::default();
     let tie_tags_match = !no_tie_tags && cookie.tie_tags == association.tie_tags();
     match (local_matches, peer_matches) {
-        (true, true) => Action::Confirm,
-        (true, false) => Action::Collision,
+        (true, true) => CookieAction::Confirm,
+        (true, false) => CookieAction::Collision,
         // The addresses were looked at when the INIT came, but that may be long ago.
         (false, false) if tie_tags_match => {
             let is_new = |remote| association.address_of(remote).is_none();
             if cookie.addresses().any(is_new) {
-                Action::Discard
+                CookieAction::Discard
             } else {
-                Action::Restart
+                CookieAction::Restart
             }
         }
         // (C) among them: our own cookie was faster.
-        _ => Action::Discard,
+        _ => CookieAction::Discard,
     }
 }
 

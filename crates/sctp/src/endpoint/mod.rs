@@ -5,7 +5,7 @@ mod associations;
 mod icmp;
 mod initiation;
 mod out_of_the_blue;
-mod rates;
+mod rate_limits;
 mod remembered_tags;
 
 use std::collections::VecDeque;
@@ -22,8 +22,8 @@ use timer_wheel::Index;
 pub use icmp::{IcmpError, IcmpKind};
 pub use out_of_the_blue::answer_out_of_the_blue;
 
-use associations::{Associations, PeerKey, Settled};
-use rates::Rates;
+use associations::{Associations, Changes, PeerKey};
+use rate_limits::RateLimits;
 use remembered_tags::RememberedTags;
 
 use crate::association::addresses::{is_link_local, is_unicast as is_unicast_address};
@@ -61,7 +61,7 @@ pub struct Endpoint {
     signer: Option<CookieSigner>,
     events: VecDeque<Event>,
     replies: Replies,
-    rates: Rates,
+    rate_limits: RateLimits,
     /// Packets are written here, one after another.
     buffer: BytesMut,
     /// Bytes of received user data that all associations hold.
@@ -73,7 +73,7 @@ pub struct Endpoint {
 
 /// A packet that passed the checks that need no association.
 #[derive(Clone, Copy)]
-struct Arrived<'p> {
+struct ReceivedPacket<'p> {
     now: Instant,
     from: PathAddress,
     packet: &'p Bytes,
@@ -99,7 +99,7 @@ impl Endpoint {
             signer: None,
             events: VecDeque::new(),
             replies: Replies::new(config.max_pending_replies, config.least_mtu()),
-            rates: Rates::default(),
+            rate_limits: RateLimits::default(),
             buffer: BytesMut::with_capacity(PACKET_BUFFER),
             received_bytes: 0,
             held_back_bytes: 0,
@@ -157,7 +157,7 @@ impl Endpoint {
             _ if header.verification_tag == 0 => self.statistics.drops.verification_tag += 1,
             first => {
                 let replies = self.replies.len();
-                let arrived = Arrived {
+                let received = ReceivedPacket {
                     now,
                     from,
                     packet: &packet,
@@ -165,9 +165,9 @@ impl Endpoint {
                 };
                 // Section 8.4: an ABORT (rule 2) comes before a COOKIE ECHO (rule 4).
                 if first == Some(ChunkType::COOKIE_ECHO) && !has_abort(&parsed) {
-                    self.handle_cookie_echo(arrived);
+                    self.handle_cookie_echo(received);
                 } else {
-                    self.handle_other(arrived);
+                    self.handle_other(received);
                 }
                 // Section 9.1: a packet with an ABORT in it is never answered.
                 if self.replies.len() > replies && has_abort(&parsed) {
@@ -267,11 +267,11 @@ impl Endpoint {
         }
         let id = self.associations.next_id();
         let tag = self.new_tag(now);
-        let (_, _, lent) = self.lend(now);
-        let mut context = lent.with(&config);
+        let (_, _, endpoint_context) = self.split(now);
+        let mut context = endpoint_context.with(&config);
         let association = Association::connect(id, &peer, port, tag, &mut context);
         let index = self.associations.insert(association, config);
-        self.settle(now, index);
+        self.flush(now, index);
         Ok(id)
     }
 
@@ -446,18 +446,18 @@ impl Endpoint {
             return Some(reply);
         }
         while let Some(index) = self.associations.first_ready() {
-            let (associations, buffer, lent) = self.lend(now);
+            let (associations, buffer, endpoint_context) = self.split(now);
             let transmit = associations
                 .get_mut(index)
                 .and_then(|(association, config)| {
-                    association.poll_transmit(&mut lent.with(config), buffer)
+                    association.poll_transmit(&mut endpoint_context.with(config), buffer)
                 });
             if transmit.is_some() {
                 self.associations.sent(index);
                 return transmit;
             }
-            if self.associations.is_unsettled(index) {
-                self.settle(now, index);
+            if self.associations.is_dirty(index) {
+                self.flush(now, index);
             }
             self.associations.pop_ready();
         }
@@ -520,13 +520,13 @@ impl Endpoint {
     }
 
     /// A packet that is neither INIT nor COOKIE ECHO (sections 8.4 and 8.5).
-    fn handle_other(&mut self, arrived: Arrived<'_>) {
-        let Arrived {
+    fn handle_other(&mut self, received: ReceivedPacket<'_>) {
+        let ReceivedPacket {
             now,
             from,
             packet,
             parsed,
-        } = arrived;
+        } = received;
         let header = parsed.header();
         let by_tag = self
             .associations
@@ -541,7 +541,7 @@ impl Endpoint {
             if needed > self.config.max_received_bytes {
                 self.make_room(now, index, parsed);
             }
-            let starved = self.with_more_to_come(now, index, |association, context| {
+            let starved = self.with_deferred_flush(now, index, |association, context| {
                 association.handle_packet(from, packet, parsed, context);
                 association.take_starved()
             });
@@ -552,7 +552,7 @@ impl Endpoint {
         }
         let key = PeerKey::new(from, header.source_port);
         match self.associations.by_peer(&key) {
-            Some(index) => self.handle_wrong_tag(arrived, index),
+            Some(index) => self.handle_wrong_tag(received, index),
             None => self.handle_out_of_the_blue(from, parsed),
         }
     }
@@ -607,7 +607,7 @@ impl Endpoint {
     /// others hold back until it sends the chunk again, and no longer. None that holds less than the
     /// starved one has to give up anything, for that one wants more than what each is guaranteed.
     fn end_starvation(&mut self, now: Instant, index: Index, needed: usize) {
-        self.settle(now, index);
+        self.flush(now, index);
         for _ in 0..MAX_YIELDS {
             let held = self.held_back_bytes + needed;
             if held + self.config.mtu <= self.config.max_received_bytes {
@@ -622,9 +622,9 @@ impl Endpoint {
             let Some(most) = self.associations.most_held_back() else {
                 return;
             };
-            if self.associations.is_unsettled(most) {
+            if self.associations.is_dirty(most) {
                 // It may hold less by now.
-                self.settle(now, most);
+                self.flush(now, most);
                 continue;
             }
             let is_own = most == index;
@@ -642,10 +642,10 @@ impl Endpoint {
     }
 
     /// A packet of a peer that we know, without our tag (section 8.5).
-    fn handle_wrong_tag(&mut self, arrived: Arrived<'_>, index: Index) {
-        let Arrived {
+    fn handle_wrong_tag(&mut self, received: ReceivedPacket<'_>, index: Index) {
+        let ReceivedPacket {
             now, from, parsed, ..
-        } = arrived;
+        } = received;
         let opening = self
             .associations
             .get(index)
@@ -682,7 +682,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets an association work, and looks after it.
+    /// Lets an association work, and flushes it: indexes, deadline and ready list follow its changes.
     fn with<R>(
         &mut self,
         now: Instant,
@@ -690,7 +690,7 @@ impl Endpoint {
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
         let result = self.run(now, index, action)?;
-        self.settle(now, index);
+        self.flush(now, index);
         Some(result)
     }
 
@@ -712,39 +712,39 @@ impl Endpoint {
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
         let index = self.associations.index_of(id)?;
-        self.with_more_to_come(now, index, action)
+        self.with_deferred_flush(now, index, action)
     }
 
-    /// Lets an association work, and looks after it once it has been asked for its packets, as far
+    /// Lets an association work, and flushes it once it has been asked for its packets, as far
     /// as that can wait.
-    fn with_more_to_come<R>(
+    fn with_deferred_flush<R>(
         &mut self,
         now: Instant,
         index: Index,
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
         let result = self.run(now, index, action)?;
-        let settled = self.associations.settle_soon(index);
-        self.conclude(now, settled);
+        let changes = self.associations.flush_later(index);
+        self.apply(now, changes);
         Some(result)
     }
 
-    /// Lets an association work. It has to be settled afterwards.
+    /// Lets an association work. It has to be flushed afterwards.
     fn run<R>(
         &mut self,
         now: Instant,
         index: Index,
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        let (associations, _, lent) = self.lend(now);
+        let (associations, _, endpoint_context) = self.split(now);
         let (association, config) = associations.get_mut(index)?;
-        Some(action(association, &mut lent.with(config)))
+        Some(action(association, &mut endpoint_context.with(config)))
     }
 
-    /// The associations, the place where packets are written, and what an association is lent
+    /// The associations, the place where packets are written, and what an association uses
     /// while it works.
-    fn lend(&mut self, now: Instant) -> (&mut Associations, &mut BytesMut, Lent<'_>) {
-        let lent = Lent {
+    fn split(&mut self, now: Instant) -> (&mut Associations, &mut BytesMut, EndpointContext<'_>) {
+        let endpoint_context = EndpointContext {
             now,
             local_port: self.local_port,
             local_addresses: &self.local_addresses,
@@ -758,21 +758,21 @@ impl Endpoint {
                 .max_received_bytes
                 .saturating_sub(self.received_bytes),
         };
-        (&mut self.associations, &mut self.buffer, lent)
+        (&mut self.associations, &mut self.buffer, endpoint_context)
     }
 
-    fn settle(&mut self, now: Instant, index: Index) {
-        let settled = self.associations.settle(index);
-        self.conclude(now, settled);
+    fn flush(&mut self, now: Instant, index: Index) {
+        let changes = self.associations.flush(index);
+        self.apply(now, changes);
     }
 
     /// Does for the endpoint what follows from an association's change.
-    fn conclude(&mut self, now: Instant, settled: Settled) {
+    fn apply(&mut self, now: Instant, changes: Changes) {
         self.received_bytes =
-            (self.received_bytes + settled.received_now).saturating_sub(settled.received_before);
+            (self.received_bytes + changes.received_now).saturating_sub(changes.received_before);
         self.held_back_bytes =
-            (self.held_back_bytes + settled.held_back_now).saturating_sub(settled.held_back_before);
-        if let Some(tag) = settled.retired_tag {
+            (self.held_back_bytes + changes.held_back_now).saturating_sub(changes.held_back_before);
+        if let Some(tag) = changes.retired_tag {
             self.remembered_tags
                 .remember(now, tag, self.config.longest_cookie_life());
         }
@@ -795,8 +795,8 @@ impl Endpoint {
     }
 }
 
-/// What the endpoint lends to all its associations; an association's own settings make it whole.
-struct Lent<'a> {
+/// The part of [`Context`] that is the same for all associations.
+struct EndpointContext<'a> {
     now: Instant,
     local_port: u16,
     local_addresses: &'a [IpAddr],
@@ -808,7 +808,7 @@ struct Lent<'a> {
     receive_budget: usize,
 }
 
-impl<'a> Lent<'a> {
+impl<'a> EndpointContext<'a> {
     fn with(self, config: &'a EndpointConfig) -> Context<'a> {
         Context {
             now: self.now,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rand_chacha::ChaCha12Rng;
 
 use super::Path;
-use crate::association::heartbeats::{HEARTBEAT_INFO_LENGTH, Heartbeats, Pace};
+use crate::association::heartbeats::{HEARTBEAT_INFO_LENGTH, HeartbeatTiming, Heartbeats};
 use crate::{EndpointConfig, PathConfig, PathState};
 
 impl Path {
@@ -29,7 +29,7 @@ impl Path {
         if self.error_count < most {
             self.error_count += 1;
         }
-        self.heard = None;
+        self.last_received = None;
         let is_beyond = self.error_count > max_retrans;
         match self.state {
             PathState::Active | PathState::PotentiallyFailed if is_beyond => {
@@ -57,7 +57,7 @@ impl Path {
         let beyond = self.path_max_retrans(config).saturating_add(1);
         let is_news = self.error_count < beyond;
         self.error_count = self.error_count.max(beyond);
-        self.given_up = true;
+        self.abandoned = true;
         self.heartbeats = Heartbeats::default();
         if self.state != PathState::Unconfirmed {
             self.state = PathState::Inactive;
@@ -66,14 +66,14 @@ impl Path {
     }
 
     /// Whether the path was given up and has not answered since.
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.given_up
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned
     }
 
     /// The peer answered on this path; tells whether that made the path active again.
     pub(crate) fn clear_errors(&mut self) -> bool {
         self.error_count = 0;
-        self.given_up = false;
+        self.abandoned = false;
         match self.state {
             PathState::Inactive => self.mtu.start(),
             PathState::PotentiallyFailed => {}
@@ -95,8 +95,8 @@ impl Path {
         if self.state == PathState::Unconfirmed {
             self.heartbeats.start_at_once(now);
         } else if self.is_watched(config) {
-            let pace = self.pace(config);
-            self.heartbeats.start(now, pace, rng);
+            let timing = self.timing(config);
+            self.heartbeats.start(now, timing, rng);
         } else {
             self.heartbeats.stop();
         }
@@ -130,8 +130,8 @@ impl Path {
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
-        let pace = self.pace(config);
-        self.heartbeats.send(now, index, pace, rng)
+        let timing = self.timing(config);
+        self.heartbeats.send(now, index, timing, rng)
     }
 
     /// Whether a HEARTBEAT should go out beside the next DATA.
@@ -196,8 +196,9 @@ impl Path {
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) -> bool {
-        let pace = self.pace(config);
-        self.heartbeats.is_due(now, self.measurable_sent, pace, rng)
+        let timing = self.timing(config);
+        self.heartbeats
+            .is_due(now, self.measurable_sent, timing, rng)
     }
 
     /// Puts the HEARTBEAT that is due off by an RTO, because no more may go out now.
@@ -211,14 +212,14 @@ impl Path {
     }
 
     /// How far apart HEARTBEATs are on this path.
-    pub(super) fn pace(&self, config: &EndpointConfig) -> Pace {
+    pub(super) fn timing(&self, config: &EndpointConfig) -> HeartbeatTiming {
         let is_urgent = self.state == PathState::PotentiallyFailed || self.is_probed(config);
         let interval = self
             .settings
             .as_ref()
             .and_then(|settings| settings.hb_interval)
             .unwrap_or(config.hb_interval);
-        Pace {
+        HeartbeatTiming {
             rto: self.rtt.rto(),
             interval: (!is_urgent).then_some(interval),
         }
@@ -235,7 +236,7 @@ impl Path {
             .and_then(|settings| settings.heartbeats)
             .unwrap_or(config.heartbeats);
         // It may belong to another host, which wants no more of them.
-        let is_unwanted = self.given_up && self.state == PathState::Unconfirmed;
+        let is_unwanted = self.abandoned && self.state == PathState::Unconfirmed;
         (is_enabled || self.is_probed(config)) && !is_unwanted
     }
 
@@ -283,8 +284,8 @@ impl Path {
         if !self.is_watched(config) {
             self.heartbeats.stop();
         } else if !self.is_probed(config) {
-            let pace = self.pace(config);
-            self.heartbeats.start(now, pace, rng);
+            let timing = self.timing(config);
+            self.heartbeats.start(now, timing, rng);
         }
     }
 }

@@ -190,14 +190,14 @@ impl Run {
 }
 
 /// What can be delivered when these chunks have arrived, by the numbers of the messages.
-fn deliverable(messages: &[Message], arrived: &BTreeSet<usize>) -> BTreeSet<usize> {
+fn deliverable(messages: &[Message], received: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut blocked = BTreeSet::new();
     let mut deliverable = BTreeSet::new();
     let mut first = 0;
     for (number, message) in messages.iter().enumerate() {
         let chunks = first..first + message.chunks.len();
         first = chunks.end;
-        let is_whole = chunks.clone().all(|chunk| arrived.contains(&chunk));
+        let is_whole = chunks.clone().all(|chunk| received.contains(&chunk));
         if is_whole && (message.unordered || !blocked.contains(&message.stream)) {
             deliverable.insert(number);
         } else if !message.unordered {
@@ -226,19 +226,19 @@ proptest! {
     ) {
         let packets = packets(&messages, Tsn(initial));
         let mut run = Run::new(Tsn(initial), EndpointConfig::default());
-        let mut arrived = BTreeSet::new();
+        let mut received = BTreeSet::new();
         for step in steps {
             match step {
                 Step::Arrives(chunk) => {
                     run.arrives(&packets[chunk]);
-                    arrived.insert(chunk);
+                    received.insert(chunk);
                 }
                 Step::Receive(_) | Step::Renege => {}
             }
             while run.receive(&messages) {}
             let delivered: BTreeSet<_> = run.delivered.iter().copied().collect();
             prop_assert_eq!(delivered.len(), run.delivered.len(), "each once");
-            prop_assert_eq!(delivered, deliverable(&messages, &arrived));
+            prop_assert_eq!(delivered, deliverable(&messages, &received));
         }
         prop_assert_eq!(run.delivered.len(), messages.len());
         assert_ordered(&messages, &run.delivered);

@@ -8,15 +8,15 @@ use crate::{PathAddress, PathState};
 
 const FIRST: Tsn = Tsn(u32::MAX - 3);
 
-struct Sending {
+struct SenderTest {
     now: Instant,
     config: EndpointConfig,
     paths: Vec<Path>,
     sender: Sender,
 }
 
-impl Sending {
-    fn new(peer_window: u32) -> Sending {
+impl SenderTest {
+    fn new(peer_window: u32) -> SenderTest {
         let config = EndpointConfig {
             path_mtu_discovery: false,
             ..EndpointConfig::default()
@@ -26,7 +26,7 @@ impl Sending {
             remote: [192, 0, 2, 1].into(),
             encapsulation_port: None,
         };
-        Sending {
+        SenderTest {
             now: Instant::now(),
             paths: vec![Path::new(address, PathState::Active, &config)],
             sender: Sender::new(FIRST, 10, peer_window),
@@ -129,7 +129,7 @@ const OPEN: u32 = 1_000_000;
 
 #[test]
 fn fills_the_congestion_window_and_one_packet_more() {
-    let mut sending = Sending::new(OPEN);
+    let mut sending = SenderTest::new(OPEN);
     sending.send(20, 1000);
     // Packets of 1016 bytes: four are less than 4404, the fifth is the one too many.
     assert_eq!(sending.packets(), [[0], [1], [2], [3], [4]]);
@@ -140,24 +140,24 @@ fn fills_the_congestion_window_and_one_packet_more() {
 #[test]
 fn asks_for_a_sack_at_once_when_a_window_is_full_and_more_waits() {
     // The congestion window takes five packets.
-    let mut sending = Sending::new(OPEN);
+    let mut sending = SenderTest::new(OPEN);
     sending.send(5, 1000);
     assert_eq!(sending.asking(), [0; 0]);
-    let mut sending = Sending::new(OPEN);
+    let mut sending = SenderTest::new(OPEN);
     sending.send(6, 1000);
     assert_eq!(sending.asking(), [4]);
     // The peer's window takes two.
-    let mut sending = Sending::new(2500);
+    let mut sending = SenderTest::new(2500);
     sending.send(2, 1000);
     assert_eq!(sending.asking(), [0; 0]);
-    let mut sending = Sending::new(2500);
+    let mut sending = SenderTest::new(2500);
     sending.send(3, 1000);
     assert_eq!(sending.asking(), [1]);
 }
 
 #[test]
 fn stays_within_the_peers_window() {
-    let mut sending = Sending::new(2500);
+    let mut sending = SenderTest::new(2500);
     sending.send(5, 1000);
     assert_eq!(sending.packets(), [[0], [1]]);
     assert_eq!(sending.sender.peer_rwnd(), 500);
@@ -169,7 +169,7 @@ fn stays_within_the_peers_window() {
 
 #[test]
 fn an_old_sack_changes_nothing() {
-    let mut sending = Sending::new(OPEN);
+    let mut sending = SenderTest::new(OPEN);
     sending.send(4, 1000);
     sending.packets();
     sending.sack(3, &[], OPEN);
@@ -179,7 +179,7 @@ fn an_old_sack_changes_nothing() {
 
 #[test]
 fn reduces_the_window_once_in_a_fast_recovery() {
-    let mut sending = Sending::new(OPEN);
+    let mut sending = SenderTest::new(OPEN);
     // A window of many packets, so that halving shows.
     let mut sent = 0;
     while sending.cwnd() < 30_000 {
@@ -213,7 +213,7 @@ fn reduces_the_window_once_in_a_fast_recovery() {
 
 #[test]
 fn a_fast_retransmission_leaves_whatever_the_window() {
-    let mut sending = Sending::new(OPEN);
+    let mut sending = SenderTest::new(OPEN);
     sending.send(5, 1000);
     sending.packets();
     sending.paths[0].begin_burst();
@@ -232,7 +232,7 @@ fn a_fast_retransmission_leaves_whatever_the_window() {
 
 #[test]
 fn a_window_probe_waits_for_an_rto_and_is_sent_again_when_the_window_opens() {
-    let mut sending = Sending::new(1000);
+    let mut sending = SenderTest::new(1000);
     sending.send(3, 1000);
     assert_eq!(sending.packets(), [[0]]);
     sending.sack(1, &[], 0);
@@ -264,7 +264,7 @@ fn a_window_probe_waits_for_an_rto_and_is_sent_again_when_the_window_opens() {
 
 #[test]
 fn a_timeout_sends_the_earliest_chunks_in_one_packet() {
-    let mut sending = Sending::new(OPEN);
+    let mut sending = SenderTest::new(OPEN);
     sending.send(9, 400);
     assert_eq!(
         sending.packets(),

@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use super::Sender;
+use crate::association::outstanding::PathIndex;
 use crate::association::path::Path;
-use crate::association::sent::PathIndex;
 use crate::packet::Tsn;
 
 /// The zero window probe (section 6.1 A).
@@ -40,7 +40,7 @@ impl Sender {
     /// Starts waiting for a zero window probe when the window is closed and nothing is
     /// outstanding whose timer would find out that it opened.
     pub(crate) fn watch_window(&mut self, now: Instant, path: PathIndex, paths: &[Path]) {
-        let blocked = self.sent.is_empty()
+        let blocked = self.outstanding.is_empty()
             && self.probe == WindowProbe::None
             && self
                 .next_size(paths)
@@ -57,11 +57,11 @@ impl Sender {
             WindowProbe::None => {}
             WindowProbe::Sent(tsn) if tsn <= cumulative => self.probe = WindowProbe::None,
             WindowProbe::Sent(tsn) => {
-                let size = self.sent.size(tsn).unwrap_or(0);
+                let size = self.outstanding.size(tsn).unwrap_or(0);
                 if self.peer_window >= size {
                     self.probe = WindowProbe::None;
                     for (index, path) in paths.iter_mut().enumerate() {
-                        self.sent
+                        self.outstanding
                             .mark_lost_on(index, index, |size| path.chunk_left_flight(size));
                         if path.flight() == 0 {
                             path.stop_t3_rtx();

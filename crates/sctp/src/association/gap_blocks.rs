@@ -1,50 +1,52 @@
-//! What Gap Ack Blocks acknowledge (RFC 9260 section 3.3.4), as runs of offsets that can be
+//! What Gap Ack Blocks acknowledge (RFC 9260 section 3.3.4), as ranges of offsets that can be
 //! compared with those of another SACK.
 
 use crate::packet::GapAckBlock;
 
 /// TSNs as offsets from the first outstanding one, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct OffsetRange {
     pub(crate) first: u32,
     pub(crate) last: u32,
 }
 
-/// Reads Gap Ack Blocks into ascending, isolated runs of offsets. A block whose ends are reversed
+/// Reads Gap Ack Blocks into ascending, isolated ranges of offsets. A block whose ends are reversed
 /// is left out, and so is one that touches the Cumulative TSN: it contradicts that, and would have
 /// us wait without a timer for a chunk that is never acknowledged for good. `false` when a block
 /// reaches beyond what is outstanding.
 pub(crate) fn read_gaps(
     gaps: impl Iterator<Item = GapAckBlock>,
     outstanding: u32,
-    runs: &mut Vec<Run>,
+    ranges: &mut Vec<OffsetRange>,
 ) -> bool {
-    runs.clear();
+    ranges.clear();
     let mut ascending = true;
     for gap in gaps {
         if gap.end < gap.start {
             continue;
         }
         if u32::from(gap.end) > outstanding {
-            runs.clear();
+            ranges.clear();
             return false;
         }
         if gap.start < 2 {
             continue;
         }
-        let run = Run {
+        let range = OffsetRange {
             first: u32::from(gap.start) - 1,
             last: u32::from(gap.end) - 1,
         };
-        ascending &= runs.last().is_none_or(|before| before.last + 1 < run.first);
-        runs.push(run);
+        ascending &= ranges
+            .last()
+            .is_none_or(|before| before.last + 1 < range.first);
+        ranges.push(range);
     }
     if !ascending {
-        runs.sort_unstable_by_key(|run| run.first);
-        runs.dedup_by(|next, run| {
-            let joined = next.first <= run.last + 1;
+        ranges.sort_unstable_by_key(|range| range.first);
+        ranges.dedup_by(|next, range| {
+            let joined = next.first <= range.last + 1;
             if joined {
-                run.last = run.last.max(next.last);
+                range.last = range.last.max(next.last);
             }
             joined
         });
@@ -52,28 +54,32 @@ pub(crate) fn read_gaps(
     true
 }
 
-/// Counts the offsets of `runs` from a point `advance` further on.
-pub(crate) fn rebase(runs: &mut Vec<Run>, advance: u32) {
+/// Counts the offsets of `ranges` from a point `advance` further on.
+pub(crate) fn rebase(ranges: &mut Vec<OffsetRange>, advance: u32) {
     if advance == 0 {
         return;
     }
-    runs.retain_mut(|run| {
-        if run.last < advance {
+    ranges.retain_mut(|range| {
+        if range.last < advance {
             return false;
         }
-        run.first = run.first.saturating_sub(advance);
-        run.last -= advance;
+        range.first = range.first.saturating_sub(advance);
+        range.last -= advance;
         true
     });
 }
 
 /// Calls `action` with each offset that is in `these` but not in `those`, ascending. Both are
 /// ascending and isolated.
-pub(crate) fn for_each_only_in(these: &[Run], those: &[Run], mut action: impl FnMut(u32)) {
+pub(crate) fn for_each_only_in(
+    these: &[OffsetRange],
+    those: &[OffsetRange],
+    mut action: impl FnMut(u32),
+) {
     let mut skip = those.iter().peekable();
-    for run in these {
-        let mut offset = run.first;
-        while offset <= run.last {
+    for range in these {
+        let mut offset = range.first;
+        while offset <= range.last {
             while skip.next_if(|other| other.last < offset).is_some() {}
             match skip.peek() {
                 Some(other) if other.first <= offset => offset = other.last + 1,
@@ -92,9 +98,13 @@ mod tests {
 
     fn read(gaps: &[(u16, u16)], outstanding: u32) -> Option<Vec<(u32, u32)>> {
         let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
-        let mut runs = Vec::new();
-        read_gaps(gaps, outstanding, &mut runs)
-            .then(|| runs.iter().map(|run| (run.first, run.last)).collect())
+        let mut ranges = Vec::new();
+        read_gaps(gaps, outstanding, &mut ranges).then(|| {
+            ranges
+                .iter()
+                .map(|range| (range.first, range.last))
+                .collect()
+        })
     }
 
     #[test]

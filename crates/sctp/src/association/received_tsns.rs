@@ -8,7 +8,7 @@ use crate::packet::{GapAckBlock, Tsn};
 
 /// TSNs in a row, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TsnRun {
+pub(crate) struct TsnRange {
     pub(crate) first: Tsn,
     pub(crate) last: Tsn,
 }
@@ -25,12 +25,12 @@ pub(crate) enum Arrival {
     OutOfReach,
 }
 
-/// The TSNs received, as the cumulative one and the runs above it.
+/// The TSNs received, as the cumulative one and the ranges above it.
 #[derive(Debug)]
 pub(crate) struct ReceivedTsns {
     cumulative: Tsn,
     /// Ascending, isolated from each other and from `cumulative`.
-    runs: VecDeque<TsnRun>,
+    ranges: VecDeque<TsnRange>,
     /// Since the last SACK, one entry for each arrival.
     duplicates: Vec<Tsn>,
     bounds: Bounds,
@@ -41,8 +41,8 @@ pub(crate) struct ReceivedTsns {
 pub(crate) struct Bounds {
     /// TSNs more than this above the cumulative one are out of reach.
     pub(crate) max_distance: u16,
-    /// So is one that would make more runs than this.
-    pub(crate) max_runs: usize,
+    /// So is one that would make more ranges than this.
+    pub(crate) max_ranges: usize,
     /// Duplicates listed in a SACK; what comes on top of them is not worth telling.
     pub(crate) max_duplicates: usize,
 }
@@ -52,7 +52,7 @@ impl ReceivedTsns {
     pub(crate) fn new(initial: Tsn, bounds: Bounds) -> ReceivedTsns {
         ReceivedTsns {
             cumulative: initial.previous(),
-            runs: VecDeque::new(),
+            ranges: VecDeque::new(),
             duplicates: Vec::new(),
             bounds,
         }
@@ -70,12 +70,14 @@ impl ReceivedTsns {
 
     /// The highest TSN received.
     pub(crate) fn highest(&self) -> Tsn {
-        self.runs.back().map_or(self.cumulative, |run| run.last)
+        self.ranges
+            .back()
+            .map_or(self.cumulative, |range| range.last)
     }
 
     /// Whether a TSN is missing below one that arrived.
     pub(crate) fn has_gaps(&self) -> bool {
-        !self.runs.is_empty()
+        !self.ranges.is_empty()
     }
 
     /// What `tsn` would be if it arrived now.
@@ -86,21 +88,23 @@ impl ReceivedTsns {
         if tsn.distance_from(self.cumulative) > u32::from(self.bounds.max_distance) {
             return Arrival::OutOfReach;
         }
-        let above = self.runs_before(tsn);
-        if let Some(run) = above.checked_sub(1).and_then(|index| self.runs.get(index))
-            && tsn <= run.last
+        let above = self.ranges_before(tsn);
+        if let Some(range) = above
+            .checked_sub(1)
+            .and_then(|index| self.ranges.get(index))
+            && tsn <= range.last
         {
             return Arrival::Duplicate;
         }
-        if self.runs.len() >= self.bounds.max_runs && tsn != self.cumulative.next() {
+        if self.ranges.len() >= self.bounds.max_ranges && tsn != self.cumulative.next() {
             let touches_lower = above
                 .checked_sub(1)
-                .and_then(|index| self.runs.get(index))
-                .is_some_and(|run| run.last.next() == tsn);
+                .and_then(|index| self.ranges.get(index))
+                .is_some_and(|range| range.last.next() == tsn);
             let touches_upper = self
-                .runs
+                .ranges
                 .get(above)
-                .is_some_and(|run| run.first == tsn.next());
+                .is_some_and(|range| range.first == tsn.next());
             if !touches_lower && !touches_upper {
                 return Arrival::OutOfReach;
             }
@@ -112,40 +116,40 @@ impl ReceivedTsns {
     pub(crate) fn record(&mut self, tsn: Tsn) {
         if tsn == self.cumulative.next() {
             self.cumulative = tsn;
-            if let Some(run) = self.runs.front().copied()
-                && run.first == tsn.next()
+            if let Some(range) = self.ranges.front().copied()
+                && range.first == tsn.next()
             {
-                self.cumulative = run.last;
-                self.runs.pop_front();
+                self.cumulative = range.last;
+                self.ranges.pop_front();
             }
             return;
         }
-        let above = self.runs_before(tsn);
+        let above = self.ranges_before(tsn);
         let joins_upper = self
-            .runs
+            .ranges
             .get(above)
-            .is_some_and(|run| run.first == tsn.next());
+            .is_some_and(|range| range.first == tsn.next());
         let lower = above
             .checked_sub(1)
-            .and_then(|index| self.runs.get_mut(index))
-            .filter(|run| run.last.next() == tsn);
+            .and_then(|index| self.ranges.get_mut(index))
+            .filter(|range| range.last.next() == tsn);
         match (lower, joins_upper) {
             (Some(lower), false) => lower.last = tsn,
             (Some(lower), true) => {
                 let first = lower.first;
-                if let Some(upper) = self.runs.get_mut(above) {
+                if let Some(upper) = self.ranges.get_mut(above) {
                     upper.first = first;
                 }
-                self.runs.remove(above - 1);
+                self.ranges.remove(above - 1);
             }
             (None, true) => {
-                if let Some(upper) = self.runs.get_mut(above) {
+                if let Some(upper) = self.ranges.get_mut(above) {
                     upper.first = tsn;
                 }
             }
-            (None, false) => self.runs.insert(
+            (None, false) => self.ranges.insert(
                 above,
-                TsnRun {
+                TsnRange {
                     first: tsn,
                     last: tsn,
                 },
@@ -155,25 +159,25 @@ impl ReceivedTsns {
 
     /// Takes back what was recorded above the cumulative TSN: those TSNs count as never received
     /// (section 6.2).
-    pub(crate) fn forget(&mut self, mut forgotten: Vec<TsnRun>) {
+    pub(crate) fn forget(&mut self, mut forgotten: Vec<TsnRange>) {
         let cumulative = self.cumulative;
-        forgotten.sort_unstable_by_key(|run| run.first.distance_from(cumulative));
+        forgotten.sort_unstable_by_key(|range| range.first.distance_from(cumulative));
         let mut forgotten = forgotten.into_iter().peekable();
         let mut kept = VecDeque::new();
-        for run in self.runs.drain(..) {
-            let mut first = run.first;
-            while let Some(gone) = forgotten.next_if(|gone| gone.first <= run.last) {
+        for range in self.ranges.drain(..) {
+            let mut first = range.first;
+            while let Some(gone) = forgotten.next_if(|gone| gone.first <= range.last) {
                 if first < gone.first {
                     let last = gone.first.previous();
-                    kept.push_back(TsnRun { first, last });
+                    kept.push_back(TsnRange { first, last });
                 }
                 first = gone.last.next();
             }
-            if first <= run.last {
-                kept.push_back(TsnRun { first, ..run });
+            if first <= range.last {
+                kept.push_back(TsnRange { first, ..range });
             }
         }
-        self.runs = kept;
+        self.ranges = kept;
     }
 
     /// Notes that `tsn` arrived again.
@@ -185,9 +189,9 @@ impl ReceivedTsns {
 
     /// The Gap Ack Blocks, lowest first.
     pub(crate) fn gaps(&self) -> impl ExactSizeIterator<Item = GapAckBlock> + '_ {
-        self.runs.iter().map(|run| GapAckBlock {
-            start: run.first.distance_from(self.cumulative) as u16,
-            end: run.last.distance_from(self.cumulative) as u16,
+        self.ranges.iter().map(|range| GapAckBlock {
+            start: range.first.distance_from(self.cumulative) as u16,
+            end: range.last.distance_from(self.cumulative) as u16,
         })
     }
 
@@ -201,13 +205,13 @@ impl ReceivedTsns {
         self.duplicates.clear();
     }
 
-    /// How many runs begin at or before `tsn`.
-    fn runs_before(&self, tsn: Tsn) -> usize {
+    /// How many ranges begin at or before `tsn`.
+    fn ranges_before(&self, tsn: Tsn) -> usize {
         // Nearly every TSN that arrives above a hole is the highest so far.
-        match self.runs.back() {
+        match self.ranges.back() {
             None => 0,
-            Some(run) if run.first <= tsn => self.runs.len(),
-            Some(_) => self.runs.partition_point(|run| run.first <= tsn),
+            Some(range) if range.first <= tsn => self.ranges.len(),
+            Some(_) => self.ranges.partition_point(|range| range.first <= tsn),
         }
     }
 }
@@ -220,10 +224,10 @@ mod tests {
 
     use super::*;
 
-    fn new(initial: Tsn, max_distance: u16, max_runs: usize) -> ReceivedTsns {
+    fn new(initial: Tsn, max_distance: u16, max_ranges: usize) -> ReceivedTsns {
         let bounds = Bounds {
             max_distance,
-            max_runs,
+            max_ranges,
             max_duplicates: 3,
         };
         ReceivedTsns::new(initial, bounds)
@@ -296,11 +300,11 @@ mod tests {
         for tsn in [u32::MAX, 1, 2, 3, 4, 5, 7, 9, 10] {
             assert_eq!(receive(&mut received, tsn), Arrival::New);
         }
-        let run = |first, last| TsnRun {
+        let range = |first, last| TsnRange {
             first: Tsn(first),
             last: Tsn(last),
         };
-        received.forget(vec![run(9, 10), run(4, 4), run(1, 2)]);
+        received.forget(vec![range(9, 10), range(4, 4), range(1, 2)]);
         assert_eq!(received.cumulative(), Tsn(u32::MAX));
         assert_eq!(blocks(&received), [(4, 4), (6, 6), (8, 8)]);
         for tsn in [4, 1, 2, 10, 9] {

@@ -7,18 +7,18 @@ use crate::EndpointConfig;
 
 /// What was done in the present second.
 #[derive(Debug, Default)]
-pub(crate) struct Rates {
-    inits: Rate,
-    cookie_echoes: Rate,
+pub(crate) struct RateLimits {
+    inits: RateLimit,
+    cookie_echoes: RateLimit,
 }
 
 #[derive(Debug, Default)]
-struct Rate {
+struct RateLimit {
     began: Option<Instant>,
     count: u32,
 }
 
-impl Rates {
+impl RateLimits {
     /// Whether one more INIT is to be answered; if so, it counts.
     pub(crate) fn allow_init(&mut self, now: Instant, config: &EndpointConfig) -> bool {
         self.inits.allow(now, config.max_inits_per_second)
@@ -31,13 +31,13 @@ impl Rates {
     }
 }
 
-impl Rate {
+impl RateLimit {
     fn allow(&mut self, now: Instant, max: u32) -> bool {
         let is_over = self
             .began
             .is_none_or(|began| now.saturating_duration_since(began) >= Duration::from_secs(1));
         if is_over {
-            *self = Rate {
+            *self = RateLimit {
                 began: Some(now),
                 count: 0,
             };
@@ -59,7 +59,7 @@ mod tests {
             max_cookie_echoes_per_second: 1,
             ..EndpointConfig::default()
         };
-        let mut rates = Rates::default();
+        let mut rates = RateLimits::default();
         let now = Instant::now();
         for second in 0..3 {
             let now = now + Duration::from_secs(second);

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::gap_runs::{Run, for_each_only_in, read_gaps, rebase};
+use super::gap_blocks::{OffsetRange, for_each_only_in, read_gaps, rebase};
 use super::karn::Karn;
-use super::transmit_queue::Piece;
+use super::transmit_queue::MessageFragment;
 use crate::packet::{GapAckBlock, Tsn};
 
 /// The third miss indication is the one that counts (section 7.2.4).
@@ -29,7 +29,7 @@ pub(crate) enum Loss {
 
 /// Where a chunk stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     InFlight,
     /// By a Gap Ack Block: the peer may still take it back (section 6.2).
     Acknowledged,
@@ -38,8 +38,8 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Chunk {
-    piece: Piece,
+struct OutstandingChunk {
+    fragment: MessageFragment,
     /// Where it was sent last.
     path: u8,
     /// Where it is to be sent again, once it is lost.
@@ -47,23 +47,23 @@ struct Chunk {
     /// It was sent on more than one path: nobody knows which of them its acknowledgement proves.
     moved: bool,
     first_sent: Instant,
-    state: State,
+    state: ChunkState,
     miss_indications: u8,
     fast_retransmitted: bool,
     /// A miss indication counts only when it comes from a TSN sent after this chunk last was.
     counts_from: Tsn,
 }
 
-impl Chunk {
+impl OutstandingChunk {
     /// What there is to tell of it when a SACK newly acknowledges it, before its state changes.
     fn acknowledged(&self, tsn: Tsn, karn: &Karn) -> Acknowledged {
         Acknowledged {
             tsn,
             path: self.path.into(),
-            chunk_size: self.piece.chunk_size(),
-            in_flight: self.state == State::InFlight,
+            chunk_size: self.fragment.chunk_size(),
+            in_flight: self.state == ChunkState::InFlight,
             moved: self.moved,
-            measures_from: karn.lets_measure(tsn).then_some(self.first_sent),
+            measures_from: karn.is_unambiguous(tsn).then_some(self.first_sent),
         }
     }
 }
@@ -102,14 +102,14 @@ pub(crate) struct NeverSent;
 
 /// The chunks from the one after the Cumulative TSN Ack Point to the last one sent.
 #[derive(Debug)]
-pub(crate) struct SentChunks {
+pub(crate) struct OutstandingData {
     /// The TSN of the first chunk of the ring.
     first: Tsn,
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<OutstandingChunk>,
     /// What the last SACK acknowledged by Gap Ack Blocks: ascending, isolated.
-    acknowledged: Vec<Run>,
-    /// Room for the runs of the next SACK, kept to be used again.
-    scratch: Vec<Run>,
+    acknowledged: Vec<OffsetRange>,
+    /// Room for the ranges of the next SACK, kept to be used again.
+    scratch: Vec<OffsetRange>,
     /// TSNs marked for retransmission, ascending; some may have been acknowledged since.
     lost: VecDeque<Tsn>,
     lost_count: usize,
@@ -118,10 +118,10 @@ pub(crate) struct SentChunks {
     bytes_in_flight: usize,
 }
 
-impl SentChunks {
+impl OutstandingData {
     /// Nothing sent yet; the first chunk will have the TSN `initial`.
-    pub(crate) fn new(initial: Tsn) -> SentChunks {
-        SentChunks {
+    pub(crate) fn new(initial: Tsn) -> OutstandingData {
+        OutstandingData {
             first: initial,
             chunks: VecDeque::new(),
             acknowledged: Vec::new(),
@@ -176,21 +176,21 @@ impl SentChunks {
             .chunks
             .iter()
             .take(before)
-            .any(|chunk| usize::from(chunk.path) == path && chunk.state == State::InFlight)
+            .any(|chunk| usize::from(chunk.path) == path && chunk.state == ChunkState::InFlight)
     }
 
     /// Takes in a chunk that goes out for the first time, `now` and on `path`; gives its TSN.
-    pub(crate) fn push(&mut self, now: Instant, piece: Piece, path: PathIndex) -> Tsn {
+    pub(crate) fn push(&mut self, now: Instant, fragment: MessageFragment, path: PathIndex) -> Tsn {
         let tsn = self.next_tsn();
-        self.bytes += piece.payload.len();
-        self.bytes_in_flight += piece.payload.len();
-        self.chunks.push_back(Chunk {
-            piece,
+        self.bytes += fragment.payload.len();
+        self.bytes_in_flight += fragment.payload.len();
+        self.chunks.push_back(OutstandingChunk {
+            fragment,
             path: narrow(path),
             next_path: narrow(path),
             moved: false,
             first_sent: now,
-            state: State::InFlight,
+            state: ChunkState::InFlight,
             miss_indications: 0,
             fast_retransmitted: false,
             counts_from: tsn,
@@ -200,56 +200,59 @@ impl SentChunks {
 
     /// Takes out all chunks, which count as never sent: their TSNs will be used again. Nothing may
     /// have been acknowledged yet.
-    pub(crate) fn take_all(&mut self) -> impl DoubleEndedIterator<Item = Piece> + use<> {
-        let before = std::mem::replace(self, SentChunks::new(self.first));
-        before.chunks.into_iter().map(|chunk| chunk.piece)
+    pub(crate) fn take_all(&mut self) -> impl DoubleEndedIterator<Item = MessageFragment> + use<> {
+        let before = std::mem::replace(self, OutstandingData::new(self.first));
+        before.chunks.into_iter().map(|chunk| chunk.fragment)
     }
 
     /// Takes out the chunks that are not acknowledged for good: the association is over. What Gap
     /// Ack Blocks acknowledged is among them, for it may never have come to the peer's user.
-    pub(crate) fn take_unacknowledged(&mut self) -> impl Iterator<Item = Piece> + use<> {
-        let before = std::mem::replace(self, SentChunks::new(self.first));
-        before.chunks.into_iter().map(|chunk| chunk.piece)
+    pub(crate) fn take_unacknowledged(&mut self) -> impl Iterator<Item = MessageFragment> + use<> {
+        let before = std::mem::replace(self, OutstandingData::new(self.first));
+        before.chunks.into_iter().map(|chunk| chunk.fragment)
     }
 
     /// The user data of the first outstanding chunk, in bytes.
     pub(crate) fn first_size(&self) -> Option<usize> {
-        self.chunks.front().map(|chunk| chunk.piece.payload.len())
+        self.chunks
+            .front()
+            .map(|chunk| chunk.fragment.payload.len())
     }
 
     /// The user data of the chunk `tsn`, in bytes.
     pub(crate) fn size(&self, tsn: Tsn) -> Option<usize> {
         self.chunks
             .get(tsn.distance_from(self.first) as usize)
-            .map(|chunk| chunk.piece.payload.len())
+            .map(|chunk| chunk.fragment.payload.len())
     }
 
     /// What the last SACK acknowledged by Gap Ack Blocks, as blocks above `cumulative`.
     pub(crate) fn acknowledged_above(&self, cumulative: Tsn) -> Vec<GapAckBlock> {
         let advance = cumulative.distance_from(self.cumulative_ack_point());
-        let mut runs = self.acknowledged.clone();
-        rebase(&mut runs, advance);
-        runs.iter()
-            .filter_map(|run| {
+        let mut ranges = self.acknowledged.clone();
+        rebase(&mut ranges, advance);
+        ranges
+            .iter()
+            .filter_map(|range| {
                 Some(GapAckBlock {
-                    start: u16::try_from(run.first + 1).ok()?,
-                    end: u16::try_from(run.last + 1).ok()?,
+                    start: u16::try_from(range.first + 1).ok()?,
+                    end: u16::try_from(range.last + 1).ok()?,
                 })
             })
             .collect()
     }
 
     /// The lowest TSN marked for retransmission.
-    pub(crate) fn next_lost(&mut self) -> Option<(Tsn, &Piece)> {
+    pub(crate) fn next_lost(&mut self) -> Option<(Tsn, &MessageFragment)> {
         while let Some(tsn) = self.lost.front().copied() {
             let index = tsn.distance_from(self.first) as usize;
             let is_lost = tsn >= self.first
                 && self
                     .chunks
                     .get(index)
-                    .is_some_and(|chunk| matches!(chunk.state, State::Lost(_)));
+                    .is_some_and(|chunk| matches!(chunk.state, ChunkState::Lost(_)));
             if is_lost {
-                return self.chunks.get(index).map(|chunk| (tsn, &chunk.piece));
+                return self.chunks.get(index).map(|chunk| (tsn, &chunk.fragment));
             }
             self.lost.pop_front();
         }
@@ -272,7 +275,7 @@ impl SentChunks {
             if paths.is_empty() {
                 break;
             }
-            if chunk.state == State::Acknowledged {
+            if chunk.state == ChunkState::Acknowledged {
                 continue;
             }
             let path = usize::from(chunk.path);
@@ -290,7 +293,7 @@ impl SentChunks {
             || self
                 .chunks
                 .get(tsn.distance_from(self.first) as usize)
-                .is_some_and(|chunk| chunk.state == State::Acknowledged)
+                .is_some_and(|chunk| chunk.state == ChunkState::Acknowledged)
     }
 
     /// Where the chunk `tsn` was sent last.
@@ -306,7 +309,7 @@ impl SentChunks {
             return;
         }
         for chunk in &mut self.chunks {
-            if matches!(chunk.state, State::Lost(_)) && usize::from(chunk.next_path) == from {
+            if matches!(chunk.state, ChunkState::Lost(_)) && usize::from(chunk.next_path) == from {
                 chunk.next_path = narrow(to);
             }
         }
@@ -318,15 +321,15 @@ impl SentChunks {
         let next_tsn = self.next_tsn();
         let index = tsn.distance_from(self.first) as usize;
         let chunk = self.chunks.get_mut(index)?;
-        let State::Lost(loss) = chunk.state else {
+        let ChunkState::Lost(loss) = chunk.state else {
             return None;
         };
-        chunk.state = State::InFlight;
+        chunk.state = ChunkState::InFlight;
         chunk.moved |= usize::from(chunk.path) != path;
         chunk.path = narrow(path);
         chunk.miss_indications = 0;
         chunk.counts_from = next_tsn;
-        self.bytes_in_flight += chunk.piece.payload.len();
+        self.bytes_in_flight += chunk.fragment.payload.len();
         self.lost_count -= 1;
         self.karn.retransmitted(tsn, next_tsn);
         if self.lost.front() == Some(&tsn) {
@@ -345,7 +348,7 @@ impl SentChunks {
     ) {
         for index in 0..self.chunks.len() {
             let in_flight = self.chunks.get(index).is_some_and(|chunk| {
-                usize::from(chunk.path) == path && chunk.state == State::InFlight
+                usize::from(chunk.path) == path && chunk.state == ChunkState::InFlight
             });
             if in_flight {
                 self.mark_lost(index, Loss::Timeout, &mut |_, size| on_lost(size));
@@ -391,9 +394,9 @@ impl SentChunks {
             let tsn = self.first;
             self.first = tsn.next();
             summary.advanced = true;
-            let size = chunk.piece.payload.len();
+            let size = chunk.fragment.payload.len();
             self.bytes -= size;
-            if chunk.state == State::Acknowledged {
+            if chunk.state == ChunkState::Acknowledged {
                 continue;
             }
             let acknowledged = chunk.acknowledged(tsn, &self.karn);
@@ -416,23 +419,23 @@ impl SentChunks {
             };
             let acknowledged = chunk.acknowledged(tsn, &self.karn);
             if acknowledged.in_flight {
-                self.bytes_in_flight -= chunk.piece.payload.len();
+                self.bytes_in_flight -= chunk.fragment.payload.len();
             } else {
                 self.lost_count -= 1;
             }
-            chunk.state = State::Acknowledged;
+            chunk.state = ChunkState::Acknowledged;
             summary.newly_acknowledged = true;
             highest_newly_acknowledged = Some(offset);
             on_acknowledged(acknowledged);
         });
-        let highest_reported = reported.last().map(|run| run.last);
+        let highest_reported = reported.last().map(|range| range.last);
         let miss_below = if in_fast_recovery && summary.advanced {
             highest_reported
         } else {
             highest_newly_acknowledged
         };
         let first = self.first;
-        let counts_a_miss = |chunk: &Chunk, offset| {
+        let counts_a_miss = |chunk: &OutstandingChunk, offset| {
             !chunk.fast_retransmitted
                 && miss_below
                     .is_some_and(|limit| offset < limit && first + limit >= chunk.counts_from)
@@ -441,11 +444,11 @@ impl SentChunks {
             // Acknowledged anew, without having been sent again, it would seem to have taken long.
             self.karn.retransmitted(first + offset, next_tsn);
             if let Some(chunk) = self.chunks.get_mut(offset as usize) {
-                chunk.state = State::InFlight;
+                chunk.state = ChunkState::InFlight;
                 // Section 6.2.1 D iii: one miss indication, here or below.
                 chunk.miss_indications = u8::from(!counts_a_miss(chunk, offset));
-                self.bytes_in_flight += chunk.piece.payload.len();
-                on_reneged(chunk.path.into(), chunk.piece.chunk_size());
+                self.bytes_in_flight += chunk.fragment.payload.len();
+                on_reneged(chunk.path.into(), chunk.fragment.chunk_size());
             }
         });
 
@@ -470,13 +473,13 @@ impl SentChunks {
     ) {
         let limit_tsn = self.first + limit;
         let mut offset = 0;
-        let mut run = 0;
+        let mut range = 0;
         while offset < limit {
-            if let Some(acknowledged) = self.acknowledged.get(run)
+            if let Some(acknowledged) = self.acknowledged.get(range)
                 && offset >= acknowledged.first
             {
                 offset = acknowledged.last + 1;
-                run += 1;
+                range += 1;
                 continue;
             }
             let index = offset as usize;
@@ -484,7 +487,7 @@ impl SentChunks {
             let Some(chunk) = self.chunks.get_mut(index) else {
                 break;
             };
-            if chunk.state != State::InFlight
+            if chunk.state != ChunkState::InFlight
                 || chunk.fast_retransmitted
                 || limit_tsn < chunk.counts_from
             {
@@ -504,11 +507,11 @@ impl SentChunks {
         let Some(chunk) = self.chunks.get_mut(index) else {
             return;
         };
-        chunk.state = State::Lost(loss);
+        chunk.state = ChunkState::Lost(loss);
         // Fast retransmissions go where the chunk was sent before (section 6.4).
         chunk.next_path = chunk.path;
-        self.bytes_in_flight -= chunk.piece.payload.len();
-        on_lost(chunk.path.into(), chunk.piece.chunk_size());
+        self.bytes_in_flight -= chunk.fragment.payload.len();
+        on_lost(chunk.path.into(), chunk.fragment.chunk_size());
         let tsn = self.first + index as u32;
         self.lost_count += 1;
         let base = self.first;

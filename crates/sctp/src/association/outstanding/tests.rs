@@ -1,0 +1,379 @@
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::packet::Ssn;
+
+const FIRST: u32 = u32::MAX - 2;
+
+fn fragment(bytes: usize) -> MessageFragment {
+    MessageFragment {
+        stream: 0,
+        ssn: Ssn(0),
+        ppid: 0,
+        context: 0,
+        unordered: false,
+        immediate: false,
+        beginning: true,
+        ending: true,
+        payload: Bytes::from(vec![0; bytes]),
+    }
+}
+
+/// Ten-byte chunks whose TSNs go around.
+fn outstanding(count: u32) -> OutstandingData {
+    let mut outstanding = OutstandingData::new(Tsn(FIRST));
+    for number in 0..count {
+        assert_eq!(
+            outstanding.push(Instant::now(), fragment(10), 0),
+            Tsn(FIRST) + number
+        );
+    }
+    outstanding
+}
+
+#[derive(Debug, Default)]
+struct SackEffects {
+    acknowledged: Vec<u32>,
+    lost: usize,
+    reneged: usize,
+    summary: SackSummary,
+}
+
+/// `cumulative` counts acknowledged chunks from the start, as do the ranges in `gaps`.
+fn sack(
+    outstanding: &mut OutstandingData,
+    cumulative: u32,
+    gaps: &[(u16, u16)],
+    recovery: bool,
+) -> SackEffects {
+    let mut effects = SackEffects::default();
+    let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+    effects.summary = outstanding
+        .handle_sack(
+            Tsn(FIRST).previous() + cumulative,
+            gaps,
+            recovery,
+            |chunk| {
+                effects
+                    .acknowledged
+                    .push(chunk.tsn.distance_from(Tsn(FIRST)))
+            },
+            |_, _| effects.lost += 1,
+            |_, _| effects.reneged += 1,
+        )
+        .expect("acknowledges what was sent");
+    effects
+}
+
+#[test]
+fn acknowledges_by_cumulative_tsn_and_gaps_once() {
+    let mut outstanding = outstanding(8);
+    let effects = sack(&mut outstanding, 2, &[(2, 3), (5, 5)], false);
+    assert_eq!(effects.acknowledged, [0, 1, 3, 4, 6]);
+    assert_eq!(outstanding.bytes(), 60);
+    assert_eq!(outstanding.bytes_in_flight(), 30);
+    let effects = sack(&mut outstanding, 5, &[(2, 2)], false);
+    assert_eq!(effects.acknowledged, [2]);
+    assert_eq!(outstanding.bytes(), 30);
+    assert_eq!(outstanding.bytes_in_flight(), 20);
+    let effects = sack(&mut outstanding, 8, &[], false);
+    assert_eq!(effects.acknowledged, [5, 7]);
+    assert!(outstanding.is_empty());
+    assert_eq!((outstanding.bytes(), outstanding.bytes_in_flight()), (0, 0));
+}
+
+#[test]
+fn refuses_sacks_of_what_was_never_sent() {
+    for (cumulative, gaps) in [(4, &[][..]), (1, &[(2, 3)][..])] {
+        let mut outstanding = outstanding(3);
+        let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+        let cumulative = Tsn(FIRST).previous() + cumulative;
+        let result = outstanding.handle_sack(cumulative, gaps, false, |_| {}, |_, _| {}, |_, _| {});
+        assert_eq!(result.unwrap_err(), NeverSent);
+        assert_eq!(outstanding.len(), 3);
+    }
+}
+
+#[test]
+fn marks_a_chunk_lost_at_the_third_miss_indication() {
+    let mut outstanding = outstanding(6);
+    assert_eq!(sack(&mut outstanding, 1, &[(2, 2)], false).lost, 0);
+    assert_eq!(sack(&mut outstanding, 1, &[(2, 3)], false).lost, 0);
+    let effects = sack(&mut outstanding, 1, &[(2, 4)], false);
+    assert_eq!(effects.lost, 1);
+    assert_eq!(effects.summary.fast_retransmit, Some(0));
+    assert_eq!(
+        outstanding.next_lost().map(|(tsn, ..)| tsn),
+        Some(Tsn(FIRST) + 1)
+    );
+    assert_eq!(
+        outstanding.retransmit(Tsn(FIRST) + 1, 0),
+        Some(Loss::FastRetransmit)
+    );
+    assert!(outstanding.next_lost().is_none());
+    // It is not fast retransmitted a second time.
+    for number in 6..11 {
+        outstanding.push(Instant::now(), fragment(10), 0);
+        assert_eq!(sack(&mut outstanding, 1, &[(2, number)], true).lost, 0);
+    }
+}
+
+#[test]
+fn counts_no_miss_for_what_is_not_newly_acknowledged() {
+    let mut outstanding = outstanding(6);
+    for _ in 0..5 {
+        assert_eq!(sack(&mut outstanding, 1, &[(2, 2)], false).lost, 0);
+    }
+}
+
+#[test]
+fn counts_misses_only_below_the_highest_newly_acknowledged() {
+    let mut outstanding = outstanding(9);
+    // Offsets from the cumulative TSN: 2 is missing, 4 is missing.
+    sack(&mut outstanding, 1, &[(5, 5)], false);
+    sack(&mut outstanding, 1, &[(3, 3), (5, 5)], false);
+    let effects = sack(&mut outstanding, 1, &[(3, 3), (5, 6)], false);
+    assert_eq!(effects.lost, 2, "chunks 2 and 1 have three, 4 has two");
+}
+
+#[test]
+fn counts_all_misses_when_fast_recovery_advances() {
+    let mut outstanding = outstanding(9);
+    sack(&mut outstanding, 0, &[(2, 2), (4, 4)], false);
+    sack(&mut outstanding, 0, &[(2, 2), (4, 5)], false);
+    let effects = sack(&mut outstanding, 0, &[(2, 2), (4, 6)], false);
+    assert_eq!(effects.lost, 2);
+    let mut outstanding = sent_with_retransmission();
+    let effects = sack(&mut outstanding, 1, &[(3, 4)], true);
+    assert_eq!(effects.lost, 0);
+}
+
+/// The first chunk was fast retransmitted, the second is acknowledged.
+fn sent_with_retransmission() -> OutstandingData {
+    let mut outstanding = outstanding(5);
+    for end in 2..5 {
+        sack(&mut outstanding, 0, &[(2, end)], false);
+    }
+    outstanding.retransmit(Tsn(FIRST), 0);
+    outstanding
+}
+
+#[test]
+fn takes_back_what_the_peer_reneges_on() {
+    let mut outstanding = outstanding(5);
+    sack(&mut outstanding, 1, &[(2, 4)], false);
+    assert_eq!(outstanding.bytes_in_flight(), 10);
+    let effects = sack(&mut outstanding, 1, &[(2, 2)], false);
+    assert_eq!(effects.reneged, 2);
+    assert_eq!(outstanding.bytes_in_flight(), 30);
+    let effects = sack(&mut outstanding, 5, &[], false);
+    assert_eq!(effects.acknowledged, [1, 3, 4]);
+}
+
+#[test]
+fn retransmits_after_a_timeout_in_order_of_tsn() {
+    let mut outstanding = outstanding(4);
+    sack(&mut outstanding, 0, &[(2, 2)], false);
+    let mut sizes = 0;
+    outstanding.mark_lost_on(0, 0, |size| sizes += size);
+    assert_eq!(sizes, 3 * 28);
+    assert_eq!(outstanding.bytes_in_flight(), 0);
+    assert!(outstanding.has_lost());
+    let mut again = Vec::new();
+    while let Some((tsn, _)) = outstanding.next_lost() {
+        again.push(tsn.distance_from(Tsn(FIRST)));
+        assert_eq!(outstanding.retransmit(tsn, 0), Some(Loss::Timeout));
+    }
+    assert_eq!(again, [0, 2, 3]);
+    assert_eq!(outstanding.bytes_in_flight(), 30);
+    assert!(!outstanding.has_lost());
+}
+
+#[test]
+fn counts_misses_of_a_retransmission_only_from_later_chunks() {
+    let mut outstanding = outstanding(6);
+    outstanding.mark_lost_on(0, 0, |_| {});
+    while let Some((tsn, _)) = outstanding.next_lost() {
+        outstanding.retransmit(tsn, 0);
+    }
+    for end in 2..7 {
+        assert_eq!(sack(&mut outstanding, 0, &[(2, end)], false).lost, 0);
+    }
+    for end in 7..10 {
+        outstanding.push(Instant::now(), fragment(10), 0);
+        assert_eq!(
+            sack(&mut outstanding, 0, &[(2, end)], false).lost,
+            (end == 9).into()
+        );
+    }
+}
+
+#[test]
+fn measures_by_karns_algorithm() {
+    let mut outstanding = outstanding(5);
+    let measurable = |outstanding: &mut OutstandingData, cumulative, gaps: &[_]| {
+        let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+        let mut measurable = Vec::new();
+        let on_acknowledged = |chunk: Acknowledged| {
+            if chunk.measures_from.is_some() {
+                measurable.push(chunk.tsn.distance_from(Tsn(FIRST)));
+            }
+        };
+        let cumulative = Tsn(FIRST).previous() + cumulative;
+        outstanding
+            .handle_sack(
+                cumulative,
+                gaps,
+                false,
+                on_acknowledged,
+                |_, _| {},
+                |_, _| {},
+            )
+            .expect("acknowledges what was sent");
+        measurable
+    };
+    assert_eq!(measurable(&mut outstanding, 1, &[(3, 3)]), [0, 3]);
+    outstanding.mark_lost_on(0, 0, |_| {});
+    // Lost as it seems, but not sent again: there is no doubt which packet arrived.
+    assert_eq!(measurable(&mut outstanding, 2, &[(2, 2)]), [1]);
+    outstanding.retransmit(Tsn(FIRST) + 2, 0);
+    outstanding.push(Instant::now(), fragment(10), 0);
+    // The chunk 4 was sent before the retransmission of 2, the chunk 5 after it.
+    assert_eq!(measurable(&mut outstanding, 3, &[(2, 3)]), [5]);
+    // What the peer reneged on measures nothing when it is acknowledged anew.
+    assert_eq!(measurable(&mut outstanding, 3, &[]), [0; 0]);
+    assert_eq!(measurable(&mut outstanding, 6, &[]), [0; 0]);
+}
+
+#[test]
+fn forgets_losses_that_turn_out_to_have_arrived() {
+    let mut outstanding = outstanding(4);
+    outstanding.mark_lost_on(0, 0, |_| {});
+    let effects = sack(&mut outstanding, 3, &[], false);
+    assert_eq!(effects.acknowledged, [0, 1, 2]);
+    assert_eq!(
+        outstanding.next_lost().map(|(tsn, ..)| tsn),
+        Some(Tsn(FIRST) + 3)
+    );
+    sack(&mut outstanding, 4, &[], false);
+    assert!(!outstanding.has_lost());
+    assert!(outstanding.next_lost().is_none());
+}
+
+#[test]
+fn tells_the_earliest_chunk_of_a_path() {
+    let mut outstanding = OutstandingData::new(Tsn(FIRST));
+    let first = outstanding.push(Instant::now(), fragment(1), 0);
+    let second = outstanding.push(Instant::now(), fragment(1), 1);
+    let third = outstanding.push(Instant::now(), fragment(1), 1);
+    assert!(outstanding.is_earliest_on(first, 0));
+    assert!(outstanding.is_earliest_on(second, 1));
+    assert!(!outstanding.is_earliest_on(third, 1));
+}
+
+#[test]
+fn tells_the_earliest_chunks_of_several_paths_in_one_walk() {
+    let mut outstanding = OutstandingData::new(Tsn(FIRST));
+    for path in [0, 1, 0, 1, 2, 1] {
+        outstanding.push(Instant::now(), fragment(1), path);
+    }
+    let offsets = |outstanding: &OutstandingData, paths: &[PathIndex]| {
+        let mut found: Vec<_> = outstanding
+            .earliest_on_each(paths.to_vec())
+            .into_iter()
+            .map(|(path, tsn)| (path, tsn.distance_from(Tsn(FIRST))))
+            .collect();
+        found.sort_unstable();
+        found
+    };
+    assert_eq!(offsets(&outstanding, &[1, 2, 3]), [(1, 1), (2, 4)]);
+    let gap = GapAckBlock { start: 2, end: 2 };
+    outstanding
+        .handle_sack(
+            Tsn(FIRST).previous(),
+            [gap].into_iter(),
+            false,
+            |_| {},
+            |_, _| {},
+            |_, _| {},
+        )
+        .expect("acknowledges what was sent");
+    assert_eq!(offsets(&outstanding, &[0, 1]), [(0, 0), (1, 3)]);
+    assert!(outstanding.is_acknowledged(Tsn(FIRST).previous()));
+    assert!(!outstanding.is_acknowledged(Tsn(FIRST)));
+    assert!(outstanding.is_acknowledged(Tsn(FIRST) + 1));
+}
+
+proptest! {
+    #[test]
+    fn keeps_its_counts_whatever_the_sacks(
+        steps in prop::collection::vec(
+            (0u32..4, prop::collection::vec((0u16..12, 0u16..12), 0..4), 0u8..4),
+            0..60,
+        ),
+    ) {
+        let mut outstanding = OutstandingData::new(Tsn(FIRST));
+        for (advance, gaps, action) in steps {
+            match action {
+                0 => outstanding.mark_lost_on(0, 0, |_| {}),
+                1 => {
+                    while let Some((tsn, _)) = outstanding.next_lost() {
+                        outstanding.retransmit(tsn, 0);
+                    }
+                }
+                _ => {
+                    outstanding.push(Instant::now(), fragment(10), 0);
+                    outstanding.push(Instant::now(), fragment(10), 0);
+                }
+            }
+            let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+            let cumulative = outstanding.cumulative_ack_point() + advance;
+            let _ = outstanding.handle_sack(cumulative, gaps, false, |_| {}, |_, _| {}, |_, _| {});
+            let in_flight = outstanding.chunks.iter().filter(|c| c.state == ChunkState::InFlight).count();
+            let lost =
+                outstanding.chunks.iter().filter(|c| matches!(c.state, ChunkState::Lost(_))).count();
+            let acknowledged =
+                outstanding.chunks.iter().filter(|c| c.state == ChunkState::Acknowledged).count();
+            let in_runs: u32 =
+                outstanding.acknowledged.iter().map(|range| range.last - range.first + 1).sum();
+            prop_assert_eq!(outstanding.bytes_in_flight(), in_flight * 10);
+            prop_assert_eq!(outstanding.lost_count, lost);
+            prop_assert_eq!(outstanding.bytes(), outstanding.chunks.len() * 10);
+            prop_assert_eq!(in_runs as usize, acknowledged);
+            if lost > 0 {
+                prop_assert!(outstanding.next_lost().is_some());
+            }
+        }
+    }
+}
+
+#[test]
+fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
+    let mut outstanding = outstanding(6);
+    outstanding.mark_lost_on(0, 1, |_| {});
+    assert_eq!(outstanding.next_lost_path(), Some(1));
+    outstanding.redirect_lost(1, 2);
+    assert_eq!(outstanding.next_lost_path(), Some(2));
+    outstanding.retransmit(Tsn(FIRST), 2);
+    assert_eq!(outstanding.next_lost_path(), Some(2));
+    while let Some((tsn, _)) = outstanding.next_lost() {
+        outstanding.retransmit(tsn, if tsn == Tsn(FIRST) + 1 { 0 } else { 2 });
+    }
+    let mut acknowledged = Vec::new();
+    let gap = GapAckBlock { start: 2, end: 3 };
+    outstanding
+        .handle_sack(
+            Tsn(FIRST),
+            [gap].into_iter(),
+            false,
+            |chunk| acknowledged.push((chunk.path, chunk.moved)),
+            |_, _| {},
+            |_, _| {},
+        )
+        .unwrap();
+    assert_eq!(acknowledged, [(2, true), (2, true), (2, true)]);
+    // Two of these by Gap Ack Blocks, which the peer may take back.
+    let unacknowledged = outstanding.take_unacknowledged().count();
+    assert_eq!(unacknowledged, 5);
+}
