@@ -1,10 +1,8 @@
 //! Working on variables and taking times.
 
 use super::received::Received;
-use super::render::{Ink, Scene};
-use super::session::Extra;
-use super::steps::Trigger;
-use super::time::Time;
+use super::render::{RenderContext, RenderState};
+use super::trigger::Trigger;
 use super::{Engine, Failed};
 use crate::record::Failure;
 use crate::script::{
@@ -100,7 +98,7 @@ impl Engine {
             return octets.to_vec();
         }
         let mut out = Vec::new();
-        let occasion = self.occasion(script, index, trigger);
+        let session_context = self.session_context(script, index, trigger);
         let Some(session) = self.sessions.get(index) else {
             return out;
         };
@@ -108,28 +106,27 @@ impl Engine {
             return out;
         };
         let kept = Received::read(&session.last).ok();
-        let scene = Scene {
+        let context = RenderContext {
             last: trigger.message.or(kept.as_ref()),
             answered: trigger.message,
-            ..Scene::of(
+            ..RenderContext::of(
                 session,
-                occasion,
+                session_context,
                 (&self.identity, &self.config),
                 connection,
             )
         };
-        let mut ink = Ink {
+        let mut state = RenderState {
             rng: &mut self.rng,
             challenges: &mut Vec::new(),
         };
-        super::render::write_text(text, &scene, &mut ink, &mut out);
+        super::render::write_text(text, &context, &mut state, &mut out);
         out
     }
 
     /// What is in a variable.
     pub(super) fn variable(&self, index: u32, variable: Variable) -> Option<&[u8]> {
-        let extra = self.sessions.get(index)?.extra.as_deref()?;
-        extra.variables.get(usize::from(variable.0))?.as_deref()
+        self.sessions.get(index)?.variable(variable)
     }
 
     fn set_variable(
@@ -139,28 +136,16 @@ impl Engine {
         variable: Variable,
         value: Option<Vec<u8>>,
     ) {
-        let Some(extra) = self.extra(script, index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if let Some(place) = extra.variables.get_mut(usize::from(variable.0)) {
+        let variables = &mut session.extra(script).variables;
+        if let Some(place) = variables.get_mut(usize::from(variable.0)) {
             *place = value.map(|mut value| {
                 value.truncate(MAXIMUM_VALUE);
                 value
             });
         }
-    }
-
-    /// What few sessions have: room for this script's variables and timers.
-    pub(super) fn extra(&mut self, script: &Script, index: u32) -> Option<&mut Extra> {
-        let session = self.sessions.get_mut(index)?;
-        Some(session.extra.get_or_insert_with(|| {
-            Box::new(Extra {
-                variables: vec![None; script.variables().len()],
-                timers: vec![(Time::NEVER, Time::NEVER); script.timers()],
-                forks: Vec::new(),
-                redirection: None,
-            })
-        }))
     }
 
     /// Takes parts of a text into variables. Returns whether the pattern was found.
@@ -212,22 +197,21 @@ impl Engine {
 
     fn start_timer(&mut self, script: &Script, index: u32, timer: u8, trigger: &Trigger<'_>) {
         let now = trigger.moment.now;
-        if let Some(extra) = self.extra(script, index)
-            && let Some((started, _)) = extra.timers.get_mut(usize::from(timer))
-            && !started.is_known()
+        if let Some(session) = self.sessions.get_mut(index)
+            && let Some((started, _)) = session.extra(script).timers.get_mut(usize::from(timer))
         {
-            *started = now;
+            started.set_once(now);
         }
     }
 
     fn stop_timer(&mut self, script: &Script, index: u32, timer: u8, trigger: &Trigger<'_>) {
         let received = trigger.moment.received;
-        if let Some(extra) = self.extra(script, index)
-            && let Some((started, stopped)) = extra.timers.get_mut(usize::from(timer))
+        if let Some(session) = self.sessions.get_mut(index)
+            && let Some((started, stopped)) =
+                session.extra(script).timers.get_mut(usize::from(timer))
             && started.is_known()
-            && !stopped.is_known()
         {
-            *stopped = received;
+            stopped.set_once(received);
         }
     }
 }

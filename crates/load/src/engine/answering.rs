@@ -5,10 +5,10 @@ use std::ops::Range;
 use sip::Method;
 
 use super::received::{Received, parameter};
-use super::render::{Ink, MAXIMUM_MESSAGE, Scene, write_message};
+use super::render::{MAXIMUM_MESSAGE, RenderContext, RenderState, write_message};
 use super::session::ServerState;
-use super::steps::Trigger;
 use super::time::Time;
+use super::trigger::Trigger;
 use super::{Engine, Failed};
 use crate::record::{Failure, Party};
 use crate::script::{Script, Send, Source, Template};
@@ -23,7 +23,7 @@ impl Engine {
         status: u16,
         trigger: &Trigger<'_>,
     ) -> Result<(), Failed> {
-        let occasion = self.occasion(script, index, trigger);
+        let session_context = self.session_context(script, index, trigger);
         let session = self.sessions.get(index).ok_or(Failed(Failure::Script))?;
         let connection_id = trigger.connection.unwrap_or(session.connection);
         let connection = self
@@ -43,24 +43,29 @@ impl Engine {
         let answered = answered
             .filter(|answered| answered.method().is_some())
             .ok_or(Failed(Failure::Script))?;
-        let scene = Scene {
+        let context = RenderContext {
             last: trigger.message.or(Some(answered)),
             answered: Some(answered),
             cseq: answered.cseq,
             branch: 0,
-            ..Scene::of(
+            ..RenderContext::of(
                 session,
-                occasion,
+                session_context,
                 (&self.identity, &self.config),
                 connection,
             )
         };
-        let mut ink = Ink {
+        let mut state = RenderState {
             rng: &mut self.rng,
             challenges: &mut Vec::new(),
         };
         let start = self.transmits.len();
-        write_message(&send.template, &scene, &mut ink, self.transmits.buffer());
+        write_message(
+            &send.template,
+            &context,
+            &mut state,
+            self.transmits.buffer(),
+        );
         let end = self.transmits.len();
         let is_invite = answered.cseq_method == Method::Invite;
         let is_bye = answered.cseq_method == Method::Bye;
@@ -87,24 +92,27 @@ impl Engine {
             if let (Some(session), Some(contact)) = (self.sessions.get_mut(index), contact) {
                 session.dialog.replace_target(&contact);
             }
-            self.describe_media(index, &body);
-            self.media_answered(index);
+            self.media.describe(index, &body);
+            self.media.answered(index);
         }
         if is_invite {
-            self.note_answer(index, send, status, cseq, (start, end), trigger.moment.now);
+            let answer = (status, cseq);
+            self.note_answer(index, send, answer, start..end, trigger.moment.now);
             if is_callee && (200..300).contains(&status) {
-                self.media_answered(index);
+                self.media.answered(index);
             }
         } else {
-            self.note_response(index, status, is_bye, (start, end), trigger.moment.now);
+            self.note_response(index, status, is_bye, start..end, trigger.moment.now);
             if let Some(session) = self.sessions.get_mut(index) {
-                session.asked.says_more = !send.template.is_bare();
+                session.non_invite_server.says_more = !send.template.is_bare();
             }
         }
         let is_lost = send.loss > 0.0 && self.draws(send.loss);
         if is_lost {
             // It is kept in order to be sent when the request comes again.
-            self.keep_written(index);
+            if let Some(session) = self.sessions.get_mut(index) {
+                session.keep_responses(&self.transmits, &mut self.buffers);
+            }
             self.counters.lost_on_purpose += 1;
             self.transmits.discard(start);
         } else {
@@ -124,13 +132,12 @@ impl Engine {
         let Some(tag) = sent.tag_of_to() else {
             return;
         };
-        let hash = self.hasher.hash_one(tag) | 1;
+        let own_tag = self.fingerprints.tag(tag);
         if let Some(session) = self.sessions.get_mut(index) {
-            session.dialog.own_tag = hash;
+            session.dialog.own_tag = own_tag;
             let to = session.dialog.get(session.dialog.to);
             if parameter(to, b"tag") != Some(tag) {
-                session.dialog.to = session.dialog.push(sent.to);
-                session.dialog.fix();
+                session.dialog.learn_own_to(sent.to);
             }
         }
     }
@@ -140,48 +147,38 @@ impl Engine {
         &mut self,
         index: u32,
         send: &Send,
-        status: u16,
-        cseq: u32,
-        written: (usize, usize),
+        (status, cseq): (u16, u32),
+        written: Range<usize>,
         now: Time,
     ) {
         let timers = self.config.timers;
+        let t1 = match status {
+            // A 2xx is retransmitted over every transport (section 13.3.1.4).
+            200..300 => self.config.is_repeating.then_some(timers.t1),
+            _ => self.t1_of(index),
+        };
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if session.invited.cseq != cseq || session.invited.state != ServerState::Proceeding {
+        let server = &mut session.invite_server;
+        if server.cseq != cseq || server.state != ServerState::Proceeding {
             return;
         }
-        session.invited.written = Some(written);
+        server.note_response(written);
         if status < 200 {
-            if !session.times.first_provisional.is_known() {
-                session.times.first_provisional = now;
-            }
-            if status > 100 && !session.times.progress.is_known() {
-                session.times.progress = now;
+            session.times.first_provisional.set_once(now);
+            if status > 100 {
+                session.times.progress.set_once(now);
             }
             return;
         }
-        session.invited.state = ServerState::Answered(status);
-        let is_unreliable = self
-            .connections
-            .get(session.connection)
-            .is_some_and(|connection| connection.is_unreliable());
-        // A 2xx is repeated over every transport (section 13.3.1.4).
-        let repeats =
-            self.config.is_repeating && send.is_repeated && (status < 300 || is_unreliable);
-        session.invited.timers.interval = timers.t1;
-        if repeats {
-            session.invited.timers.repeat_at = now.after(timers.t1);
-        }
-        if send.is_repeated {
-            session.invited.timers.give_up_at = now.after(timers.give_up);
-        }
+        let t1 = t1.filter(|_| send.is_repeated);
+        let timeout = send.is_repeated.then_some(timers.give_up);
+        server.answer_invite(status, now, t1, timeout);
         if status < 300 {
             session.dialog.is_confirmed = true;
         }
-        if !session.times.answered.is_known() {
-            session.times.answered = now;
+        if session.times.answered.set_once(now) {
             session.notes.status = status;
         }
     }
@@ -191,41 +188,23 @@ impl Engine {
         index: u32,
         status: u16,
         is_bye: bool,
-        written: (usize, usize),
+        written: Range<usize>,
         now: Time,
     ) {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        session.asked.written = Some(written);
+        session.non_invite_server.note_response(written);
         if status < 200 {
             return;
         }
-        session.asked.state = ServerState::Answered(status);
-        if is_bye && !session.times.bye_answered.is_known() {
-            session.times.bye_answered = now;
-            session.notes.bye_status = status;
-        } else if !is_bye
-            && !session.times.answered.is_known()
-            && session.times.invited == Time::NEVER
-        {
-            session.times.answered = now;
+        session.non_invite_server.state = ServerState::Answered(status);
+        if is_bye {
+            if session.times.bye_answered.set_once(now) {
+                session.notes.bye_status = status;
+            }
+        } else if !session.times.invited.is_known() && session.times.answered.set_once(now) {
             session.notes.status = status;
-        }
-    }
-
-    /// Copies responses of this turn that may have to be sent again.
-    pub(super) fn keep_written(&mut self, index: u32) {
-        let Some(session) = self.sessions.get_mut(index) else {
-            return;
-        };
-        if let Some((start, end)) = session.invited.written.take() {
-            let octets = self.transmits.written(start..end);
-            self.buffers.keep(&mut session.invited.response, octets);
-        }
-        if let Some((start, end)) = session.asked.written.take() {
-            let octets = self.transmits.written(start..end);
-            self.buffers.keep(&mut session.asked.response, octets);
         }
     }
 }

@@ -4,7 +4,7 @@ use sip::{Method, StartLine};
 
 use super::Engine;
 use super::config::ConnectionId;
-use super::identity::SessionId;
+use super::identity::{SessionId, write_decimal};
 use super::received::Received;
 use super::recently_ended::EndedSession;
 use super::render::{write_line, write_vias};
@@ -41,7 +41,7 @@ impl Engine {
         let start = self.transmits.len();
         let out = self.transmits.buffer();
         out.extend_from_slice(b"SIP/2.0 ");
-        super::identity::write_decimal(status.into(), out);
+        write_decimal(status.into(), out);
         out.push(b' ');
         out.extend_from_slice(reason(status).as_bytes());
         out.extend_from_slice(b"\r\n");
@@ -70,9 +70,9 @@ impl Engine {
         request: &Received<'_>,
         connection: ConnectionId,
     ) {
-        let hash = self.hash_of_caller(request);
-        let branch = self.transaction(request);
-        if let Some(EndedSession::Answered(answered)) = self.recently_ended.get(moment.now, hash) {
+        let call = self.call(request);
+        let branch = self.fingerprints.transaction(request);
+        if let Some(EndedSession::Answered(answered)) = self.recently_ended.get(moment.now, call) {
             let is_invite = request.cseq_method == Method::Invite;
             if is_invite && answered.invite == Some(request.cseq) {
                 // It has crossed what it led to.
@@ -116,7 +116,7 @@ impl Engine {
         // A tag that no session has: places are counted from 0.
         let nobody = SessionId {
             index: u32::MAX,
-            generation: hash as u32,
+            generation: call as u32,
         };
         self.answer(request, connection, status, nobody);
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use sip::Transport;
 
+use super::directory::Directory;
+
 /// Settings of an [`Engine`](super::Engine).
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -93,47 +95,6 @@ impl UserRange {
             step: 1,
         }
     }
-}
-
-/// What users are called, by number; shared by all engines of a run.
-#[derive(Clone, Debug)]
-pub struct Directory {
-    /// Users of a list come first: user n is row n-1.
-    pub listed: Vec<Listed>,
-    /// The names of users beyond the list: this, and the number.
-    pub prefix: String,
-    /// What follows the number.
-    pub suffix: String,
-    /// The name under which users beyond the list authenticate; their own where there is none.
-    pub username: Option<String>,
-    /// The password of users beyond the list. Without, they answer no challenge.
-    pub password: Option<String>,
-}
-
-impl Default for Directory {
-    /// `user1`, `user2` and so on, without passwords.
-    fn default() -> Directory {
-        Directory {
-            listed: Vec::new(),
-            prefix: "user".to_owned(),
-            suffix: String::new(),
-            username: None,
-            password: None,
-        }
-    }
-}
-
-/// A user of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
-    /// The user part of the address of record.
-    pub name: String,
-    /// The name for authentication; the same where there is none.
-    pub username: Option<String>,
-    /// The password.
-    pub password: Option<String>,
-    /// Further columns, for scenarios: [`Slot::Field`](crate::script::Slot::Field).
-    pub fields: Vec<String>,
 }
 
 /// The timers of RFC 3261 (section 17, table 4).

@@ -1,10 +1,8 @@
-//! What an engine knows of connections, and what its users are called.
+//! What an engine knows of connections.
 
 use std::net::IpAddr;
 
-use super::config::{Connection, ConnectionId, Directory};
-use super::identity::write_decimal;
-use super::session::NOBODY;
+use super::config::{Connection, ConnectionId};
 
 /// A connection as templates want it: its addresses as text.
 #[derive(Debug)]
@@ -16,8 +14,6 @@ pub(super) struct ConnectionText {
     local_ip: usize,
     remote_ip: usize,
     pub(super) is_lost: bool,
-    /// The session that began last on it, where it can be lost.
-    pub(super) newest: u32,
 }
 
 impl ConnectionText {
@@ -30,7 +26,6 @@ impl ConnectionText {
             remote: remote.into(),
             connection,
             is_lost: false,
-            newest: NOBODY,
         }
     }
 
@@ -76,7 +71,7 @@ impl ConnectionText {
     }
 
     /// Whether messages get lost on it.
-    pub(super) fn is_unreliable(&self) -> bool {
+    fn is_unreliable(&self) -> bool {
         !self.connection.transport.is_reliable()
     }
 }
@@ -113,20 +108,12 @@ impl Connections {
             self.connections.resize_with(place + 1, || None);
         }
         if let Some(known) = self.connections.get_mut(place) {
-            let newest = known.as_ref().map_or(NOBODY, |known| known.newest);
-            *known = Some(ConnectionText {
-                newest,
-                ..ConnectionText::new(connection)
-            });
+            *known = Some(ConnectionText::new(connection));
         }
     }
 
     pub(super) fn get(&self, id: ConnectionId) -> Option<&ConnectionText> {
         self.connections.get(id.0 as usize)?.as_ref()
-    }
-
-    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut ConnectionText> {
-        self.connections.get_mut(id.0 as usize)?.as_mut()
     }
 
     pub(super) fn set_alternative(&mut self, id: ConnectionId, alternative: ConnectionId) {
@@ -140,6 +127,11 @@ impl Connections {
         if let Some(known) = self.alternatives.get_mut(place) {
             *known = Some(alternative);
         }
+    }
+
+    /// Whether messages get lost on a connection; not on one that is not there.
+    pub(super) fn is_unreliable(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some_and(ConnectionText::is_unreliable)
     }
 
     /// The other connection for what nobody answers on one, where it is open.
@@ -162,63 +154,8 @@ impl Connections {
     }
 
     pub(super) fn lose(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.get_mut(id) {
+        if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
             connection.is_lost = true;
-        }
-    }
-}
-
-impl Directory {
-    /// The row of a user of the list.
-    pub(super) fn listed(&self, number: u32) -> Option<&super::config::Listed> {
-        self.listed.get((number as usize).checked_sub(1)?)
-    }
-
-    /// Writes the name of a user.
-    pub(super) fn write_name(&self, number: u32, out: &mut Vec<u8>) {
-        match self.listed(number) {
-            Some(listed) => out.extend_from_slice(listed.name.as_bytes()),
-            None => {
-                out.extend_from_slice(self.prefix.as_bytes());
-                write_decimal(number.into(), out);
-                out.extend_from_slice(self.suffix.as_bytes());
-            }
-        }
-    }
-
-    /// The name of a user.
-    pub fn name(&self, number: u32) -> String {
-        let mut name = Vec::new();
-        self.write_name(number, &mut name);
-        String::from_utf8_lossy(&name).into_owned()
-    }
-
-    /// The number of the user of a name, beyond the list: names of the list are not looked for.
-    pub(super) fn number(&self, name: &[u8]) -> Option<u32> {
-        let digits = name
-            .strip_prefix(self.prefix.as_bytes())?
-            .strip_suffix(self.suffix.as_bytes())?;
-        if digits.is_empty() || digits.len() > 10 || digits.first() == Some(&b'0') {
-            return None;
-        }
-        digits.iter().try_fold(0_u32, |number, digit| {
-            let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
-            number.checked_mul(10)?.checked_add(digit.into())
-        })
-    }
-
-    /// The name and the password with which a user authenticates.
-    pub(super) fn login(&self, number: u32) -> Option<(String, String)> {
-        match self.listed(number) {
-            Some(listed) => {
-                let username = listed.username.as_ref().unwrap_or(&listed.name);
-                Some((username.clone(), listed.password.clone()?))
-            }
-            None => {
-                let username = self.username.clone();
-                let password = self.password.clone()?;
-                Some((username.unwrap_or_else(|| self.name(number)), password))
-            }
         }
     }
 }
@@ -226,7 +163,6 @@ impl Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Listed;
 
     #[test]
     fn addresses_are_taken_apart() {
@@ -249,36 +185,5 @@ mod tests {
             ("[2001:db8::1]", "2001:db8::1")
         );
         assert_eq!((four.ip_version(), six.ip_version()), (b'4', b'6'));
-    }
-
-    #[test]
-    fn names_and_numbers_belong_together() {
-        let mut directory = Directory {
-            suffix: "x".to_owned(),
-            password: Some("{}".to_owned()),
-            ..Directory::default()
-        };
-        assert_eq!(directory.name(17), "user17x");
-        assert_eq!(directory.number(b"user17x"), Some(17));
-        for name in [
-            "user17",
-            "userx",
-            "user017x",
-            "user99999999999x",
-            "user1ax",
-            "",
-        ] {
-            assert_eq!(directory.number(name.as_bytes()), None, "{name}");
-        }
-        let login = |username: &str, password: &str| (username.to_owned(), password.to_owned());
-        assert_eq!(directory.login(2), Some(login("user2x", "{}")));
-        directory.listed.push(Listed {
-            name: "alice".to_owned(),
-            ..Listed::default()
-        });
-        assert_eq!(
-            (directory.name(1), directory.login(1)),
-            ("alice".to_owned(), None)
-        );
     }
 }

@@ -1,15 +1,20 @@
 //! How sessions end: their records, what they owe their peers, and what is left of them.
 
+use std::time::Duration;
+
+use rand::RngExt;
 use sip::Method;
 
 use super::Engine;
+use super::identity::{NOBODY, SessionId};
 use super::recently_ended::{Answered, EndedSession};
-use super::session::{Ack, Cancel, ClientState, NOBODY, ServerState, Session, State};
-use super::steps::Trigger;
+use super::session::{Ack, Cancel, ClientState, ServerState, Session, State};
 use super::time::{Clock, Time};
 use super::transmit_queue::TransmitQueue;
+use super::trigger::Trigger;
+use super::users::Registration;
 use crate::record::{
-    Attempt, CallId, CallRecord, Failure, Outcome, Party, Record, RegistrationRecord, RequestRecord,
+    Attempt, CallId, CallRecord, Outcome, Party, Record, RegistrationRecord, RequestRecord,
 };
 use crate::script::{Kind, Script, ScriptId};
 
@@ -34,20 +39,15 @@ impl Engine {
         session.wait_until = Time::NEVER;
         session.notes.outcome = Some(outcome);
         // An answer to a call that has been ended is not repeated any more.
-        if session.dialog.is_ended
-            && matches!(session.invited.state, ServerState::Answered(200..300))
-        {
-            session.invited.timers.stop();
+        if session.dialog.is_ended && session.invite_server.is_accepted() {
+            session.invite_server.timers.stop();
         }
-        if session.notes.is_in_flight {
-            session.notes.is_in_flight = false;
-            self.in_flight -= 1;
-        }
+        self.sessions.leave_flight(index);
         let ended = match trigger.message {
             Some(_) => trigger.moment.received,
             None => now,
         };
-        self.end_media(index);
+        self.media.end(index);
         self.write_record(script, index, outcome, ended);
         self.release_user(script, index, outcome, now);
         if outcome == Outcome::Unfinished {
@@ -62,12 +62,12 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        session.invite.timers.repeat_at = Time::NEVER;
-        let ends = matches!(session.other.method, Method::Bye | Method::Cancel);
-        if session.other.is_pending() && !ends {
-            session.other.timers.stop();
-            session.other.state = ClientState::Idle;
-            self.buffers.give_back(&mut session.other.message);
+        session.invite_client.timers.stop_retransmitting();
+        let client = &mut session.non_invite_client;
+        let ends = matches!(client.request.method, Method::Bye | Method::Cancel);
+        if client.is_pending() && !ends {
+            client.abandon();
+            self.buffers.give_back(&mut client.message);
         }
     }
 
@@ -77,7 +77,7 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if session.invited.state == ServerState::Proceeding {
+        if session.invite_server.state == ServerState::Proceeding {
             // A BYE ends what it finds pending (RFC 3261 section 15.1.2).
             let status = if session.dialog.is_ended { 487 } else { 500 };
             self.refuse_initial(index, status, trigger);
@@ -87,8 +87,8 @@ impl Engine {
         if !has_failed {
             return;
         }
-        if session.invite.is_pending() {
-            if session.invite.cancel != Cancel::Sent {
+        if session.invite_client.is_pending() {
+            if session.invite_client.cancel != Cancel::Sent {
                 self.cancel(index, now);
             }
             return;
@@ -97,9 +97,7 @@ impl Engine {
             return;
         }
         // A BYE has to wait for the ACK (RFC 3261 section 15).
-        if matches!(session.invited.state, ServerState::Answered(200..300))
-            && session.invited.timers.give_up_at.is_known()
-        {
+        if session.invite_server.is_accepted() && session.invite_server.timers.expires() {
             session.notes.is_bye_wanted = true;
             return;
         }
@@ -123,60 +121,52 @@ impl Engine {
             self.release(index, now);
             return;
         }
-        if session.invited.written.is_some() || session.asked.written.is_some() {
-            self.keep_written(index);
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.keep_responses(&self.transmits, &mut self.buffers);
         }
-        if let Some(session) = self.sessions.get(index) {
-            self.wheel.set(index, session.next());
-        }
+        self.sessions.arm(index);
     }
 
     /// Frees the place of a session. What its peer may repeat is remembered.
-    pub(super) fn release(&mut self, index: u32, now: Time) {
-        let name = self.sessions.name(index);
+    fn release(&mut self, index: u32, now: Time) {
         let Some(session) = self.sessions.get(index) else {
             return;
         };
-        let is_unreliable = self
-            .connections
-            .get(session.connection)
-            .is_some_and(|connection| connection.is_unreliable());
-        let (hash, is_in_table) = (session.call_id_hash, session.notes.is_in_table);
-        if is_unreliable {
+        if self.connections.is_unreliable(session.connection)
+            && let Some((fingerprint, ended)) = self.remains_of(session, self.sessions.id(index))
+        {
             let expires = now.after(self.config.timers.give_up);
-            match (session.party, session.invite.state, &session.ack) {
-                (Party::Caller, ClientState::Final(300..), Ack::Octets(ack)) => {
-                    let ended = EndedSession::Refused {
-                        cseq: session.invite.cseq,
-                        ack: ack.clone(),
-                    };
-                    self.scratch.clear();
-                    self.identity.write_call_id(name, &mut self.scratch);
-                    let hash = if is_in_table {
-                        hash
-                    } else {
-                        self.hasher.hash_one(&self.scratch[..])
-                    };
-                    self.recently_ended.insert(now, expires, hash, ended);
-                }
-                (Party::Callee, ..) => {
-                    let dialog = &session.dialog;
-                    let caller = dialog.get(dialog.remote_tag);
-                    let hash = self.hasher.hash_one((dialog.get(dialog.call_id), caller));
-                    let ended = EndedSession::Answered(Answered {
-                        response: said(session, &self.transmits),
-                        ..answered(session, name)
-                    });
-                    self.recently_ended.insert(now, expires, hash, ended);
-                }
-                _ => {}
-            }
+            self.recently_ended.insert(now, expires, fingerprint, ended);
         }
-        if is_in_table {
-            self.remove_from_table(index, hash);
-        }
-        self.unlist(index);
         self.sessions.release(index, &mut self.buffers);
+    }
+
+    /// What is remembered of a session, and under which fingerprint.
+    fn remains_of(&self, session: &Session, id: SessionId) -> Option<(u64, EndedSession)> {
+        if session.party == Party::Callee {
+            let dialog = &session.dialog;
+            let caller = dialog.get(dialog.remote_tag);
+            let call = self.fingerprints.call(dialog.get(dialog.call_id), caller);
+            let answered = answered(session, id, &self.transmits);
+            return Some((call, EndedSession::Answered(answered)));
+        }
+        let (ClientState::Final(300..), Ack::Octets(ack)) =
+            (session.invite_client.state, &session.ack)
+        else {
+            return None;
+        };
+        let call_id = if session.notes.is_filed {
+            session.call_id_fingerprint
+        } else {
+            let mut call_id = Vec::new();
+            self.identity.write_call_id(id, &mut call_id);
+            self.fingerprints.text(&call_id)
+        };
+        let refused = EndedSession::Refused {
+            cseq: session.invite_client.request.cseq,
+            ack: ack.clone(),
+        };
+        Some((call_id, refused))
     }
 
     /// What a user does after one of its sessions.
@@ -198,41 +188,20 @@ impl Engine {
 
     /// What a registration has given.
     fn note_registration(&mut self, place: u32, index: u32, outcome: Outcome, now: Time) {
-        use rand::RngExt;
-        let plan = self.config.registration;
         let Some(session) = self.sessions.get(index) else {
             return;
         };
-        let notes = session.notes;
-        let drawn: f64 = self.rng.random();
-        let Some(user) = self.users.get_mut(place) else {
-            return;
+        let expires = session.notes.expires.unwrap_or(0);
+        let registration = match outcome {
+            Outcome::Completed if session.notes.is_unregistering || expires == 0 => {
+                Registration::Removed
+            }
+            Outcome::Completed => Registration::Granted(Duration::from_secs(expires.into())),
+            Outcome::Failed(_) | Outcome::Unfinished => Registration::Failed,
         };
-        if user.registering == index {
-            user.registering = NOBODY;
-        }
-        let mut is_registered = user.is_registered;
-        if outcome == Outcome::Completed {
-            let expires = notes.expires.unwrap_or(0);
-            is_registered = !notes.is_unregistering && expires > 0;
-            let lifetime = std::time::Duration::from_secs(expires.into());
-            user.expires_at = if is_registered {
-                now.after(lifetime)
-            } else {
-                Time::NEVER
-            };
-            user.refresh_at = match plan.refresh_after {
-                Some(part) if is_registered && user.is_kept_registered => {
-                    let spread = 1.0 - plan.spread.clamp(0.0, 1.0) * drawn;
-                    now.after(lifetime.mul_f64(part.clamp(0.0, 1.0) * spread))
-                }
-                _ => Time::NEVER,
-            };
-        } else if user.is_kept_registered && plan.refresh_after.is_some() {
-            user.refresh_at = now.after(plan.retry_after);
-        }
-        self.users.set_registered(place, is_registered);
-        self.users.arm(place);
+        let plan = (&self.config.registration, self.rng.random());
+        self.users
+            .end_registration(place, index, registration, now, plan);
     }
 
     /// Writes the record of a call that has been set up and is held.
@@ -252,7 +221,6 @@ impl Engine {
     }
 
     fn record(&self, script: &Script, index: u32, outcome: Outcome, ended: Time) -> Option<Record> {
-        let name = self.sessions.name(index);
         let session = self.sessions.get(index)?;
         if session.party == Party::Callee && !self.config.records_callees {
             return None;
@@ -262,41 +230,33 @@ impl Engine {
         } else if *script.kind() == Kind::Registration && session.user != NOBODY {
             self.identity.registration_call_id(session.user)
         } else {
-            self.identity.call_id(name)
+            self.identity.call_id(self.sessions.id(index))
         };
         let record = record(script.kind(), session, call_id, outcome, ended, self.clock);
         Some(record)
     }
 }
 
-/// What is left of a session that was begun by a request.
-fn answered(session: &Session, name: super::identity::SessionId) -> Answered {
-    let is_invited = session.invited.state != ServerState::Idle;
-    let status = match session.asked.state {
+/// How the last request of a session that a peer has begun was answered.
+fn answered(session: &Session, id: SessionId, transmits: &TransmitQueue) -> Answered {
+    let (invite, last) = (&session.invite_server, &session.non_invite_server);
+    let status = match last.state {
         ServerState::Answered(status) | ServerState::Acknowledged(status) => status,
         ServerState::Idle | ServerState::Proceeding => 200,
     };
-    Answered {
-        session: name,
-        invite: is_invited.then_some(session.invited.cseq),
-        cseq: session.asked.cseq,
-        branch: session.asked.branch,
-        status,
-        response: None,
-    }
-}
-
-/// The response to a session's last request, where it cannot be made of the request once more.
-fn said(session: &Session, transmits: &TransmitQueue) -> Option<Box<[u8]>> {
-    let is_answered = matches!(session.asked.state, ServerState::Answered(_));
-    if !is_answered || !session.asked.says_more {
-        return None;
-    }
-    let octets = match session.asked.written {
-        Some((start, end)) => transmits.written(start..end),
-        None => &session.asked.response,
+    // Others can be made of the request once more.
+    let response = match last.state {
+        ServerState::Answered(_) if last.says_more => last.last_response(transmits),
+        _ => &[],
     };
-    (!octets.is_empty()).then(|| octets.into())
+    Answered {
+        session: id,
+        invite: (invite.state != ServerState::Idle).then_some(invite.cseq),
+        cseq: last.cseq,
+        branch: last.branch,
+        status,
+        response: (!response.is_empty()).then(|| response.into()),
+    }
 }
 
 fn record(
@@ -357,21 +317,12 @@ fn record(
                 .notes
                 .expires
                 .filter(|_| outcome == Outcome::Completed)
-                .map(|seconds| std::time::Duration::from_secs(seconds.into())),
+                .map(|seconds| Duration::from_secs(seconds.into())),
         }),
         Kind::Request(method) => Record::Request(RequestRecord {
             attempt,
             method: method.clone(),
             answered: since(times.answered),
         }),
-    }
-}
-
-/// The failure of a session whose request has had no final response.
-pub(super) fn silence(cancel: Cancel) -> Failure {
-    if cancel == Cancel::No {
-        Failure::NoResponse
-    } else {
-        Failure::GivenUp
     }
 }

@@ -2,9 +2,8 @@
 
 use super::Engine;
 use super::config::ConnectionId;
-use super::session::{Cancel, State};
-use super::steps::Trigger;
-use crate::record::Party;
+use super::session::State;
+use super::trigger::Trigger;
 use crate::script::{Script, Step};
 
 impl Engine {
@@ -27,30 +26,22 @@ impl Engine {
         let Some(session) = self.sessions.get(index) else {
             return false;
         };
-        let client = if is_invite {
-            &session.invite
-        } else {
-            &session.other
-        };
-        let number = client.step;
+        let number = session.client(is_invite).request.step;
         let Some(Step::Send(send)) = script.step(number) else {
             return false;
         };
-        let is_outside = session.party == Party::Caller
-            && session.state != State::Lingering
-            && client.cancel == Cancel::No
-            && !session.dialog.is_confirmed
-            && (is_invite || session.dialog.remote_tag.is_empty());
-        let alternative = self.connections.alternative(session.connection);
-        let Some(alternative) = alternative.filter(|_| is_outside) else {
+        if session.state == State::Lingering || !session.may_go_elsewhere(is_invite) {
+            return false;
+        }
+        let Some(alternative) = self.connections.alternative(session.connection) else {
             return false;
         };
-        self.unlist(index);
+        self.sessions.leave_connection(index);
         if let Some(session) = self.sessions.get_mut(index) {
             session.connection = alternative;
             session.dialog.forget_peer();
         }
-        self.list(index);
+        self.join_connection(index);
         self.counters.failovers += 1;
         self.send_instead(script, index, (number, send), trigger, false);
         true

@@ -3,13 +3,13 @@
 use sip::Method;
 
 use super::Engine;
+use super::identity::NOBODY;
 use super::received::{Received, address_uri};
 use super::render::{copy_credentials, write_line};
-use super::responses::write_route_set;
-use super::session::{ClientState, NOBODY, State};
+use super::session::{RequestIdentity, State, route_set};
 use super::time::Time;
 use crate::record::Party;
-use crate::script::Script;
+use crate::script::{Script, StepNumber};
 
 /// Callees of one INVITE whose BYEs are repeated until they are answered; those of others are sent once.
 const MAXIMUM_FORKS: usize = 16;
@@ -24,26 +24,26 @@ impl Engine {
         response: &Received<'_>,
         now: Time,
     ) {
-        let tag = self.hash(response.tag_of_to().unwrap_or_default());
-        let name = self.sessions.name(index);
+        let tag = response.tag_of_to().unwrap_or_default();
+        let tag = self.fingerprints.text(tag);
+        let id = self.sessions.id(index);
         let mut branch = Vec::new();
-        let Some(session) = self.sessions.get(index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        self.identity
-            .write_branch(name, session.invite.branch, &mut branch);
+        let number = session.invite_client.request.branch;
+        self.identity.write_branch(id, number, &mut branch);
         branch.extend_from_slice(format!(".{tag:x}").as_bytes());
-        self.send_to_fork(index, response, &Method::Ack, &branch);
-        let Some(extra) = self.extra(script, index) else {
-            return;
-        };
-        if extra.forks.contains(&tag) {
-            // Its BYE is repeated by the clock.
-            return;
-        }
-        let is_remembered = extra.forks.len() < MAXIMUM_FORKS;
+        let forks = &mut session.extra(script).forks;
+        let is_known = forks.contains(&tag);
+        let is_remembered = !is_known && forks.len() < MAXIMUM_FORKS;
         if is_remembered {
-            extra.forks.push(tag);
+            forks.push(tag);
+        }
+        self.send_to_fork(index, response, &Method::Ack, &branch);
+        if is_known {
+            // Its BYE is retransmitted by the clock.
+            return;
         }
         if !is_remembered || self.sessions.len() >= self.config.maximum_sessions {
             branch.extend_from_slice(b".BYE");
@@ -55,19 +55,15 @@ impl Engine {
 
     /// The BYE has a session of its own, which is nothing but its transaction (section 17.1.2).
     fn begin_fork(&mut self, script: &Script, of: u32, response: &Received<'_>, now: Time) {
-        let timers = self.config.timers;
         let Some(parent) = self.sessions.get(of) else {
             return;
         };
         let (script_number, connection) = (parent.script, parent.connection);
-        let cseq = parent.invite.cseq.saturating_add(1);
+        let cseq = parent.invite_client.request.cseq.saturating_add(1);
+        let t1 = self.t1_of(of);
+        let timeout = Some(self.config.timers.give_up);
         let index = self.sessions.allocate();
-        let is_unreliable = self
-            .connections
-            .get(connection)
-            .is_some_and(|connection| connection.is_unreliable());
-        let is_repeating = is_unreliable && self.config.is_repeating;
-        let name = self.sessions.name(index);
+        let id = self.sessions.id(index);
         let Some(session) = self.sessions.fresh(index) else {
             return;
         };
@@ -79,26 +75,25 @@ impl Engine {
         session.peer_number = 0;
         session.connection = connection;
         session.dialog.is_ended = true;
-        let branch_number = session.next_branch();
-        let client = &mut session.other;
-        client.method = Method::Bye;
-        client.state = ClientState::Calling;
-        client.cseq = cseq;
-        client.branch = branch_number;
-        client.own_branch = None;
-        client.timers.interval = timers.t1;
-        client.timers.give_up_at = now.after(timers.give_up);
-        if is_repeating {
-            client.timers.repeat_at = now.after(timers.t1);
-        }
-        self.list(index);
+        let bye = RequestIdentity {
+            method: Method::Bye,
+            cseq,
+            branch: session.next_branch(),
+            own_branch: None,
+            step: StepNumber::NONE,
+        };
         let mut branch = Vec::new();
-        self.identity.write_branch(name, branch_number, &mut branch);
+        self.identity.write_branch(id, bye.branch, &mut branch);
+        session.non_invite_client.begin(bye, now, t1, timeout);
+        self.join_connection(index);
         let start = self.transmits.len();
         self.send_to_fork(of, response, &Method::Bye, &branch);
-        if is_repeating && let Some(session) = self.sessions.get_mut(index) {
+        if t1.is_some()
+            && let Some(session) = self.sessions.get_mut(index)
+        {
             let message = self.transmits.written(start..self.transmits.len());
-            self.buffers.keep(&mut session.other.message, message);
+            self.buffers
+                .keep(&mut session.non_invite_client.message, message);
         }
         self.end_turn(script, index, now);
     }
@@ -118,7 +113,7 @@ impl Engine {
             return;
         };
         let (Ok(invite), Some(target)) = (
-            Received::read(&session.invite.message),
+            Received::read(&session.invite_client.message),
             response.contact_uri().or(address_uri(response.to)),
         ) else {
             return;
@@ -136,7 +131,7 @@ impl Engine {
         out.extend_from_slice(b";branch=");
         out.extend_from_slice(branch);
         out.extend_from_slice(b"\r\nMax-Forwards: 70\r\n");
-        write_route_set(response, out);
+        route_set::write_of_caller(response, out);
         for (field, value) in [
             ("From", invite.from),
             ("To", response.to),
@@ -152,7 +147,7 @@ impl Engine {
         let rest = format!("CSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n");
         out.extend_from_slice(rest.as_bytes());
         if *method == Method::Ack {
-            copy_credentials(&session.invite.message, start, out);
+            copy_credentials(&session.invite_client.message, start, out);
         }
         let connection = session.connection;
         self.send_written(start, connection);

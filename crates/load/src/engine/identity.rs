@@ -7,6 +7,9 @@ use std::fmt;
 
 use crate::record::CallId;
 
+/// No user, no session.
+pub(super) const NOBODY: u32 = u32::MAX;
+
 /// The magic cookie of branches (RFC 3261 section 8.1.1.7).
 const COOKIE: &[u8] = b"z9hG4bK";
 

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use super::Engine;
 use crate::record::Party;
-use crate::script::{Kind, Script};
 
 /// Who carries the media of an engine's calls. A call is a number that another call may have when it is over.
 ///
@@ -33,49 +31,116 @@ pub struct LocalMedia {
     pub source: u32,
 }
 
-impl Engine {
-    /// Has the media of calls carried from now on.
-    pub fn set_media(&mut self, media: Box<dyn CallMedia>) {
-        self.media = Some(media);
+/// The media of an engine's calls; none where nobody carries them.
+#[derive(Debug, Default)]
+pub(super) struct Media(Option<Box<dyn CallMedia>>);
+
+impl Media {
+    pub(super) fn carried_by(carrier: Box<dyn CallMedia>) -> Media {
+        Media(Some(carrier))
     }
 
-    /// A session has begun.
-    pub(super) fn begin_media(&mut self, script: &Script, index: u32, party: Party) {
-        if let Some(media) = &mut self.media
-            && *script.kind() == Kind::Call
-        {
-            media.begin(index, party);
+    pub(super) fn begin(&mut self, call: u32, party: Party) {
+        if let Some(carrier) = &mut self.0 {
+            carrier.begin(call, party);
         }
     }
 
-    /// A message has come that may describe the other side's media.
-    pub(super) fn describe_media(&mut self, index: u32, body: &[u8]) {
-        if let Some(media) = &mut self.media
+    pub(super) fn local(&self, call: u32) -> Option<LocalMedia> {
+        self.0.as_deref()?.local(call)
+    }
+
+    /// A message has come whose body may describe the other side's media.
+    pub(super) fn describe(&mut self, call: u32, body: &[u8]) {
+        if let Some(carrier) = &mut self.0
             && !body.is_empty()
         {
-            media.describe(index, body);
+            carrier.describe(call, body);
         }
     }
 
-    pub(super) fn media_answered(&mut self, index: u32) {
-        if let Some(media) = &mut self.media {
-            media.answered(index);
+    pub(super) fn answered(&mut self, call: u32) {
+        if let Some(carrier) = &mut self.0 {
+            carrier.answered(call);
         }
     }
 
-    pub(super) fn media_acknowledged(&mut self, index: u32) {
-        if let Some(media) = &mut self.media {
-            media.acknowledged(index);
+    pub(super) fn acknowledged(&mut self, call: u32) {
+        if let Some(carrier) = &mut self.0 {
+            carrier.acknowledged(call);
         }
     }
 
-    pub(super) fn end_media(&mut self, index: u32) {
-        if let Some(media) = &mut self.media {
-            media.end(index);
+    pub(super) fn end(&mut self, call: u32) {
+        if let Some(carrier) = &mut self.0 {
+            carrier.end(call);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Notes what it is told.
+    #[derive(Clone, Debug, Default)]
+    struct Carrier(Arc<Mutex<Vec<String>>>);
+
+    impl Carrier {
+        fn note(&self, text: String) {
+            self.0.lock().unwrap().push(text);
         }
     }
 
-    pub(super) fn local_media(&self, index: u32) -> Option<LocalMedia> {
-        self.media.as_deref().and_then(|media| media.local(index))
+    impl CallMedia for Carrier {
+        fn begin(&mut self, call: u32, party: Party) {
+            self.note(format!("begin {call} {party:?}"));
+        }
+        fn local(&self, call: u32) -> Option<LocalMedia> {
+            (call == 1).then_some(LocalMedia {
+                port: 4000,
+                source: 7,
+            })
+        }
+        fn describe(&mut self, call: u32, description: &[u8]) {
+            self.note(format!("describe {call} {}", description.len()));
+        }
+        fn answered(&mut self, call: u32) {
+            self.note(format!("answered {call}"));
+        }
+        fn acknowledged(&mut self, call: u32) {
+            self.note(format!("acknowledged {call}"));
+        }
+        fn end(&mut self, call: u32) {
+            self.note(format!("end {call}"));
+        }
+    }
+
+    fn tell(media: &mut Media) {
+        media.begin(1, Party::Callee);
+        media.describe(1, b"");
+        media.describe(1, b"v=0");
+        media.answered(1);
+        media.acknowledged(1);
+        media.end(1);
+    }
+
+    #[test]
+    fn the_carrier_is_told_of_a_call_and_not_of_empty_bodies() {
+        let carrier = Carrier::default();
+        let mut media = Media::carried_by(Box::new(carrier.clone()));
+        tell(&mut media);
+        let told = carrier.0.lock().unwrap().join(", ");
+        assert_eq!(
+            told,
+            "begin 1 Callee, describe 1 3, answered 1, acknowledged 1, end 1"
+        );
+        assert_eq!(media.local(1).map(|local| local.port), Some(4000));
+        assert_eq!(media.local(2), None);
+        let mut none = Media::default();
+        tell(&mut none);
+        assert_eq!(none.local(1), None);
     }
 }

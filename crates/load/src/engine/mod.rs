@@ -61,11 +61,12 @@ mod call_ids;
 mod config;
 mod connections;
 mod counters;
+mod directory;
 mod ending;
 mod failover;
+mod fingerprints;
 mod forks;
 mod identity;
-mod listed;
 mod media;
 mod received;
 mod recently_ended;
@@ -73,6 +74,7 @@ mod redirection;
 mod render;
 mod requests;
 mod responses;
+mod scripts;
 mod sending;
 mod session;
 mod sessions;
@@ -80,6 +82,7 @@ mod steps;
 mod time;
 mod timeouts;
 mod transmit_queue;
+mod trigger;
 mod users;
 mod wheel;
 
@@ -88,33 +91,32 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
-use hashbrown::HashMap;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::Method;
 
 use crate::record::{Failure, Outcome, Party, Record};
-use crate::script::{First, Kind, Script, ScriptId, Template, builtin};
+use crate::script::{Kind, Script, ScriptId};
 
-pub use config::{
-    Connection, ConnectionId, Directory, EngineConfig, Listed, RegistrationPlan, Timers, UserRange,
-};
+pub use config::{Connection, ConnectionId, EngineConfig, RegistrationPlan, Timers, UserRange};
 pub use counters::Counters;
+pub use directory::{Directory, Listed};
 pub use media::{CallMedia, LocalMedia};
+pub use transmit_queue::Transmit;
 
 use buffers::Buffers;
-use call_ids::CallIds;
 use connections::Connections;
-use identity::Identity;
+use fingerprints::Fingerprints;
+use identity::{Identity, NOBODY};
+use media::Media;
 use received::Received;
 use recently_ended::RecentlyEnded;
-use session::{NOBODY, State};
+use scripts::Scripts;
+use session::State;
 use sessions::Sessions;
-use steps::Trigger;
 use time::{Clock, Moment, Time};
 use transmit_queue::TransmitQueue;
+use trigger::Trigger;
 use users::{Repeat, Users};
-use wheel::Wheel;
 
 /// The core of a worker: its users and what they do.
 #[derive(Debug)]
@@ -122,41 +124,18 @@ pub struct Engine {
     config: EngineConfig,
     clock: Clock,
     rng: ChaCha12Rng,
-    hasher: RandomState,
     identity: Identity,
-    /// A copy of each script of this engine's own, whose count of owners no other engine touches.
-    scripts: Vec<Arc<Script>>,
-    /// Which script begins with a request of a method.
-    waiting: Vec<(Method, ScriptId)>,
-    registering: Option<ScriptId>,
-    own: Arc<Own>,
-    /// The users of the list by name.
-    listed: HashMap<Box<[u8]>, u32, RandomState>,
+    fingerprints: Fingerprints,
+    scripts: Scripts,
     connections: Connections,
     users: Users,
     sessions: Sessions,
-    /// Sessions that are found by their Call-ID.
-    by_call_id: CallIds,
-    wheel: Wheel,
     recently_ended: RecentlyEnded,
-    buffers: Buffers,
-    scratch: Vec<u8>,
+    media: Media,
     transmits: TransmitQueue,
     records: VecDeque<Record>,
-    media: Option<Box<dyn CallMedia>>,
-    /// Users who are to begin something again.
-    returning: VecDeque<u32>,
-    repetitions_left: Option<u64>,
-    in_flight: usize,
-    begun: u64,
+    buffers: Buffers,
     counters: Counters,
-}
-
-/// Templates of the engine's own: how it ends a call that its script does not care for any more.
-#[derive(Debug)]
-struct Own {
-    ack: Option<Template>,
-    bye: Option<Template>,
 }
 
 /// A step that could not be done.
@@ -194,15 +173,6 @@ pub enum NotBegun {
     NoScript,
 }
 
-/// A message that is to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Which way.
-    pub connection: ConnectionId,
-    /// How many octets were appended to the buffer.
-    pub length: usize,
-}
-
 /// How many sessions, and users, of whom something is due have their turn before messages are sent.
 const DUE_AT_ONCE: usize = 256;
 
@@ -214,42 +184,25 @@ impl Engine {
     /// from.
     pub fn new(config: EngineConfig, mut rng: ChaCha12Rng, now: Instant) -> Engine {
         let identity = Identity::new(rng.next_u64());
-        let mut hasher = || {
+        let mut keys = || {
             let mut seed = || rng.next_u64();
             RandomState::with_seeds(seed(), seed(), seed(), seed())
         };
-        let recently_ended = config.maximum_sessions.saturating_mul(ENDED_PER_SESSION);
-        let mut listed = HashMap::with_hasher(hasher());
-        for (user, number) in config.directory.listed.iter().zip(1_u32..) {
-            listed.insert(user.name.as_bytes().into(), number);
-        }
+        let users = Users::new(&config.users, &config.directory, keys());
+        let most_ended = config.maximum_sessions.saturating_mul(ENDED_PER_SESSION);
         Engine {
-            identity,
-            listed,
             clock: Clock::new(now),
-            recently_ended: RecentlyEnded::new(recently_ended, hasher()),
-            hasher: hasher(),
-            users: Users::new(&config.users),
-            own: Arc::new(Own {
-                ack: Template::parse(OWN_ACK).ok(),
-                bye: Template::parse(builtin::BYE_OF_EITHER).ok(),
-            }),
-            scripts: Vec::new(),
-            waiting: Vec::new(),
-            registering: None,
+            identity,
+            users,
+            recently_ended: RecentlyEnded::new(most_ended, keys()),
+            fingerprints: Fingerprints::new(keys()),
+            scripts: Scripts::new(),
             connections: Connections::default(),
-            sessions: Sessions::default(),
-            by_call_id: CallIds::default(),
-            wheel: Wheel::new(),
-            buffers: Buffers::default(),
-            scratch: Vec::new(),
+            sessions: Sessions::new(),
+            media: Media::default(),
             transmits: TransmitQueue::default(),
             records: VecDeque::new(),
-            media: None,
-            returning: VecDeque::new(),
-            repetitions_left: None,
-            in_flight: 0,
-            begun: 0,
+            buffers: Buffers::default(),
             counters: Counters::default(),
             config,
             rng,
@@ -259,16 +212,12 @@ impl Engine {
     /// Adds a script. One that waits for a request answers requests with this method from now on, unless
     /// one added before does; the first one that sends a REGISTER is what users register with.
     pub fn add_script(&mut self, script: Arc<Script>) -> ScriptId {
-        let id = ScriptId(u16::try_from(self.scripts.len()).unwrap_or(u16::MAX));
-        match script.first() {
-            First::Waits(method) => self.waiting.push((method.clone(), id)),
-            First::Sends if *script.kind() == Kind::Registration => {
-                self.registering.get_or_insert(id);
-            }
-            First::Sends => {}
-        }
-        self.scripts.push(Arc::new((*script).clone()));
-        id
+        self.scripts.add(&script)
+    }
+
+    /// Has the media of calls carried from now on.
+    pub fn set_media(&mut self, media: Box<dyn CallMedia>) {
+        self.media = Media::carried_by(media);
     }
 
     /// Says what a connection is, or that it is another one now (opened again after it was lost).
@@ -326,15 +275,14 @@ impl Engine {
     pub fn handle_connection_lost(&mut self, now: Instant, connection: ConnectionId) {
         let now = self.clock.time(now);
         self.connections.lose(connection);
-        for index in self.waiting_on(connection) {
+        for index in self.sessions.waiting_on(connection) {
             let Some(session) = self.sessions.get_mut(index) else {
                 continue;
             };
-            let is_invite = session.invite.is_pending();
-            for client in [&mut session.invite, &mut session.other] {
+            let is_invite = session.invite_client.is_pending();
+            for client in [&mut session.invite_client, &mut session.non_invite_client] {
                 if client.is_pending() {
-                    client.timers.stop();
-                    client.state = session::ClientState::Idle;
+                    client.abandon();
                 }
             }
             if let Some(script) = self.script_of(index) {
@@ -354,7 +302,7 @@ impl Engine {
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.clock.time(now);
         for _ in 0..DUE_AT_ONCE {
-            let Some(index) = self.wheel.pop_due(now) else {
+            let Some(index) = self.sessions.pop_due(now) else {
                 break;
             };
             self.handle_due_session(index, now);
@@ -371,14 +319,8 @@ impl Engine {
     /// When [`handle_timeout`](Engine::handle_timeout) is to be called next. It may be earlier than
     /// anything is due, never later.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let next = if self.returning.is_empty() {
-            [self.wheel.next_timeout(), self.users.next_timeout()]
-                .into_iter()
-                .flatten()
-                .min()
-        } else {
-            Some(Time::START)
-        };
+        let next = [self.sessions.next_timeout(), self.users.next_timeout()];
+        let next = next.into_iter().flatten().min();
         next.and_then(|next| self.clock.instant(next))
     }
 
@@ -432,30 +374,23 @@ impl Engine {
     /// When there is no such user or script. That there is no connection yet is not one.
     pub fn call_repeatedly(&mut self, now: Instant, work: Work) -> Result<(), NotBegun> {
         let place = self.users.place(work.user).ok_or(NotBegun::NoSuchUser)?;
-        let script = self.script(work.script).ok_or(NotBegun::NoScript)?;
-        if *script.first() != First::Sends {
-            return Err(NotBegun::NoScript);
-        }
-        if let Some(user) = self.users.get_mut(place) {
-            user.repeats = Some(Repeat {
-                script: work.script,
-                peer: work.peer,
-            });
-        }
-        self.returning.push_back(place);
+        self.scripts
+            .sending(work.script)
+            .ok_or(NotBegun::NoScript)?;
+        let (script, peer) = (work.script, work.peer);
+        self.users.repeat(place, Repeat { script, peer });
         self.let_return(self.clock.time(now));
         Ok(())
     }
 
     /// How many more attempts users who come back may begin; `None`: as many as they like.
     pub fn limit_repeating(&mut self, attempts: Option<u64>) {
-        self.repetitions_left = attempts;
+        self.users.limit_repeating(attempts);
     }
 
     /// Lets no user come back any more. What is under way goes on.
     pub fn stop_repeating(&mut self) {
         self.users.stop_repeating();
-        self.returning.clear();
     }
 
     /// Ends everything that is under way and leaves a record of each, as unfinished. Peers are told: calls are
@@ -484,7 +419,7 @@ impl Engine {
 
     /// Attempts under way that our users have begun, registrations apart: what a limit of calls is about.
     pub fn in_flight(&self) -> usize {
-        self.in_flight
+        self.sessions.in_flight()
     }
 
     /// Sessions under way of any kind, those included that only wait for their transactions.
@@ -515,22 +450,10 @@ impl Engine {
         &self.counters
     }
 
-    fn script(&self, id: ScriptId) -> Option<Arc<Script>> {
-        self.scripts.get(usize::from(id.0)).map(Arc::clone)
-    }
-
+    /// The script of a session.
     fn script_of(&self, index: u32) -> Option<Arc<Script>> {
-        self.script(ScriptId(self.sessions.get(index)?.script))
-    }
-
-    /// The number of the user of a name; 0 where there is none.
-    fn number_of(&self, name: Option<&[u8]>) -> u32 {
-        let Some(name) = name else {
-            return 0;
-        };
-        let listed = self.listed.get(name).copied();
-        let number = listed.or_else(|| self.config.directory.number(name));
-        number.unwrap_or(0)
+        let session = self.sessions.get(index)?;
+        self.scripts.get(ScriptId(session.script)).map(Arc::clone)
     }
 
     fn begin_registration(
@@ -540,7 +463,7 @@ impl Engine {
         place: u32,
         is_unregistering: bool,
     ) -> Result<(), NotBegun> {
-        let script = self.registering.ok_or(NotBegun::NoScript)?;
+        let script = self.scripts.registration().ok_or(NotBegun::NoScript)?;
         let cause = Cause::Upkeep { is_unregistering };
         self.start(now, due, script, place, 0, cause)
     }
@@ -555,10 +478,8 @@ impl Engine {
         peer: u32,
         cause: Cause,
     ) -> Result<(), NotBegun> {
-        let script = self.script(script_id).ok_or(NotBegun::NoScript)?;
-        if *script.first() != First::Sends {
-            return Err(NotBegun::NoScript);
-        }
+        let script = self.scripts.sending(script_id).map(Arc::clone);
+        let script = script.ok_or(NotBegun::NoScript)?;
         let is_registration = *script.kind() == Kind::Registration;
         let user = self.users.get(place).ok_or(NotBegun::NoSuchUser)?;
         let own = user.connection().ok_or(NotBegun::NotConnected)?;
@@ -572,8 +493,8 @@ impl Engine {
         }
         let is_refresh = is_registration && user.is_registered;
         let user_number = self.users.number(place);
+        let number = self.sessions.next_number();
         let index = self.sessions.allocate();
-        self.begun += 1;
         self.counters.begun += 1;
         let Some(session) = self.sessions.fresh(index) else {
             return Err(NotBegun::Full);
@@ -586,7 +507,7 @@ impl Engine {
         session.peer_number = peer;
         session.connection = connection;
         self.counters.failovers += u64::from(connection != own);
-        session.number = self.begun;
+        session.number = number;
         session.times.due = due;
         session.times.begun = now;
         session.notes.is_repeating = cause == Cause::Return;
@@ -595,17 +516,28 @@ impl Engine {
             == Cause::Upkeep {
                 is_unregistering: true,
             };
-        session.notes.is_in_flight = !matches!(cause, Cause::Upkeep { .. });
         session.dialog.prepare(&mut self.buffers);
-        self.in_flight += usize::from(session.notes.is_in_flight);
-        self.list(index);
+        if !matches!(cause, Cause::Upkeep { .. }) {
+            self.sessions.enter_flight(index);
+        }
+        self.join_connection(index);
         if is_registration && let Some(user) = self.users.get_mut(place) {
             user.registering = index;
         }
-        self.begin_media(&script, index, Party::Caller);
+        if *script.kind() == Kind::Call {
+            self.media.begin(index, Party::Caller);
+        }
         self.advance(&script, index, &Trigger::at(now));
         self.end_turn(&script, index, now);
         Ok(())
+    }
+
+    /// Notes which connection a session is on, where that is one that can be lost.
+    fn join_connection(&mut self, index: u32) {
+        let connection = self.sessions.get(index).map(|session| session.connection);
+        if connection.is_some_and(|connection| !self.connections.is_unreliable(connection)) {
+            self.sessions.join_connection(index);
+        }
     }
 }
 
@@ -622,17 +554,3 @@ enum Cause {
         is_unregistering: bool,
     },
 }
-
-/// The ACK to a 2xx that the script does not wait for any more.
-const OWN_ACK: &str = "\
-ACK {target} SIP/2.0
-Via: SIP/2.0/{transport} {local_address};branch={branch}
-Max-Forwards: 70
-{routes}
-From: {local_party}
-To: {remote_party}
-Call-ID: {call_id}
-CSeq: {cseq} ACK
-Content-Length: 0
-
-";

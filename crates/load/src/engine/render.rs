@@ -2,25 +2,25 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::{Method, Name};
+use sip::{Method, Name, list_values};
 
 use super::authentication::Challenged;
-use super::config::{Directory, EngineConfig};
+use super::config::EngineConfig;
 use super::connections::ConnectionText;
-use super::identity::{Identity, SessionId, write_decimal};
+use super::directory::Directory;
+use super::identity::{Identity, NOBODY, SessionId, write_decimal};
 use super::media::LocalMedia;
-use super::received::{Received, address_uri};
-use super::responses::list;
-use super::session::{NOBODY, Session};
+use super::received::Received;
+use super::session::{Session, route_set};
 use super::time::Time;
 use crate::record::Party;
 use crate::script::{EchoedField, Kind, Login, Slot, StepNumber, Template, TemplatePart};
 
 /// All that slots are filled from.
 #[derive(Clone, Copy)]
-pub(super) struct Scene<'a> {
+pub(super) struct RenderContext<'a> {
     pub(super) session: &'a Session,
-    pub(super) name: SessionId,
+    pub(super) id: SessionId,
     pub(super) kind: &'a Kind,
     pub(super) identity: &'a Identity,
     pub(super) config: &'a EngineConfig,
@@ -38,15 +38,15 @@ pub(super) struct Scene<'a> {
 
 /// What is written for.
 #[derive(Clone, Copy)]
-pub(super) struct Occasion<'a> {
+pub(super) struct SessionContext<'a> {
     pub(super) kind: &'a Kind,
-    pub(super) name: SessionId,
+    pub(super) id: SessionId,
     pub(super) media: Option<LocalMedia>,
     pub(super) now: Time,
 }
 
 /// What is used up by writing.
-pub(super) struct Ink<'a> {
+pub(super) struct RenderState<'a> {
     pub(super) rng: &'a mut ChaCha12Rng,
     /// The challenges that credentials answer.
     pub(super) challenges: &'a mut Vec<Challenged>,
@@ -61,14 +61,14 @@ pub(super) const MAXIMUM_MESSAGE: usize = 65_000;
 /// Writes a message behind what the buffer has.
 pub(super) fn write_message(
     template: &Template,
-    scene: &Scene<'_>,
-    ink: &mut Ink<'_>,
+    context: &RenderContext<'_>,
+    state: &mut RenderState<'_>,
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
-    let length_at = write_parts(template.head(), scene, ink, out, start);
+    let length_at = write_parts(template.head(), context, state, out, start);
     let body_at = out.len();
-    write_parts(template.body(), scene, ink, out, start);
+    write_parts(template.body(), context, state, out, start);
     if let Some(length_at) = length_at {
         insert_length(out, length_at, body_at);
     }
@@ -77,12 +77,12 @@ pub(super) fn write_message(
 /// Writes a text behind what the buffer has.
 pub(super) fn write_text(
     text: &[TemplatePart],
-    scene: &Scene<'_>,
-    ink: &mut Ink<'_>,
+    context: &RenderContext<'_>,
+    state: &mut RenderState<'_>,
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
-    write_parts(text, scene, ink, out, start);
+    write_parts(text, context, state, out, start);
 }
 
 /// Puts the length of the body where room was left for it, and closes the gap.
@@ -105,8 +105,8 @@ fn insert_length(out: &mut Vec<u8>, length_at: usize, body_at: usize) {
 /// Writes parts. Returns where room was left for the length of the body.
 fn write_parts(
     parts: &[TemplatePart],
-    scene: &Scene<'_>,
-    ink: &mut Ink<'_>,
+    context: &RenderContext<'_>,
+    state: &mut RenderState<'_>,
     out: &mut Vec<u8>,
     start: usize,
 ) -> Option<usize> {
@@ -128,7 +128,7 @@ fn write_parts(
                 out.extend_from_slice(&[b' '; LENGTH_DIGITS]);
             }
             TemplatePart::Slot(Slot::LastField(name)) => {
-                if !scene.write_last_field(name, out) {
+                if !context.write_last_field(name, out) {
                     let written = out.get(start..).unwrap_or_default();
                     let line = memchr::memrchr(b'\n', written).map_or(0, |end| end + 1);
                     out.truncate(start + line);
@@ -136,32 +136,32 @@ fn write_parts(
                 }
             }
             TemplatePart::Slot(Slot::Authorization(login)) => {
-                scene.write_authorization(login.as_deref(), ink, out, start);
+                context.write_authorization(login.as_deref(), state, out, start);
             }
-            TemplatePart::Slot(Slot::Random) => write_decimal(ink.rng.next_u32().into(), out),
-            TemplatePart::Slot(slot) => scene.write_slot(slot, out),
+            TemplatePart::Slot(Slot::Random) => write_decimal(state.rng.next_u32().into(), out),
+            TemplatePart::Slot(slot) => context.write_slot(slot, out),
         }
     }
     length_at
 }
 
-impl<'a> Scene<'a> {
+impl<'a> RenderContext<'a> {
     /// What a session is about where nothing is answered: with the numbers of its last request.
     pub(super) fn of(
         session: &'a Session,
-        occasion: Occasion<'a>,
+        session_context: SessionContext<'a>,
         (identity, config): (&'a Identity, &'a EngineConfig),
         connection: &'a ConnectionText,
-    ) -> Scene<'a> {
-        let Occasion {
+    ) -> RenderContext<'a> {
+        let SessionContext {
             kind,
-            name,
+            id,
             media,
             now,
-        } = occasion;
-        Scene {
+        } = session_context;
+        RenderContext {
             session,
-            name,
+            id,
             kind,
             identity,
             config,
@@ -177,14 +177,14 @@ impl<'a> Scene<'a> {
     }
 }
 
-impl Scene<'_> {
+impl RenderContext<'_> {
     fn write_slot(&self, slot: &Slot, out: &mut Vec<u8>) {
         let directory = &self.config.directory;
         let connection = self.connection;
         match slot {
             Slot::CallId => self.write_call_id(out),
-            Slot::Branch => self.identity.write_branch(self.name, self.branch, out),
-            Slot::LocalTag => self.identity.write_tag(self.name, out),
+            Slot::Branch => self.identity.write_branch(self.id, self.branch, out),
+            Slot::LocalTag => self.identity.write_tag(self.id, out),
             Slot::RemoteTag => self.write_remote_tag(out),
             Slot::CSeq => write_decimal(self.cseq.into(), out),
             Slot::User => self.write_user(out),
@@ -263,7 +263,7 @@ impl Scene<'_> {
         } else if *self.kind == Kind::Registration && session.user != NOBODY {
             self.identity.write_registration_call_id(session.user, out);
         } else {
-            self.identity.write_call_id(self.name, out);
+            self.identity.write_call_id(self.id, out);
         }
     }
 
@@ -315,11 +315,7 @@ impl Scene<'_> {
         let dialog = &self.session.dialog;
         match dialog.is_strict {
             true => {
-                let first = dialog
-                    .get(dialog.routes)
-                    .split(|octet| *octet == b'\r')
-                    .next();
-                let proxy = first.and_then(address_uri);
+                let proxy = route_set::first_uri(dialog.get(dialog.routes));
                 out.extend_from_slice(proxy.unwrap_or_default());
             }
             false => self.write_remote_target(out),
@@ -347,8 +343,7 @@ impl Scene<'_> {
         let dialog = &self.session.dialog;
         if dialog.is_strict {
             let routes = dialog.get(dialog.routes);
-            let rest = memchr::memchr(b'\n', routes).map_or(routes.len(), |end| end + 1);
-            out.extend_from_slice(routes.get(rest..).unwrap_or_default());
+            out.extend_from_slice(route_set::without_first(routes));
             out.extend_from_slice(b"Route: <");
             self.write_remote_target(out);
             out.extend_from_slice(b">\r\n");
@@ -373,14 +368,14 @@ impl Scene<'_> {
                 out.push(b'<');
                 self.write_address(self.session.user_number, out);
                 out.extend_from_slice(b">;tag=");
-                self.identity.write_tag(self.name, out);
+                self.identity.write_tag(self.id, out);
             }
             Party::Callee => {
                 let to = dialog.get(dialog.to);
                 out.extend_from_slice(to);
                 if super::received::parameter(to, b"tag").is_none() {
                     out.extend_from_slice(b";tag=");
-                    self.identity.write_tag(self.name, out);
+                    self.identity.write_tag(self.id, out);
                 }
             }
         }
@@ -420,7 +415,7 @@ impl Scene<'_> {
                 out.extend_from_slice(request.to);
                 if request.tag_of_to().is_none() {
                     out.extend_from_slice(b";tag=");
-                    self.identity.write_tag(self.name, out);
+                    self.identity.write_tag(self.id, out);
                 }
                 out.extend_from_slice(b"\r\n");
             }
@@ -458,15 +453,15 @@ impl Scene<'_> {
     fn write_authorization(
         &self,
         login: Option<&Login>,
-        ink: &mut Ink<'_>,
+        state: &mut RenderState<'_>,
         out: &mut Vec<u8>,
         start: usize,
     ) {
         let challenge = self.last.filter(|last| last.is_challenge);
         if let (Some(login), Some(challenge)) = (login, challenge) {
-            self.log_in(login, challenge, ink, out);
+            self.log_in(login, challenge, state, out);
         }
-        if ink.challenges.is_empty() {
+        if state.challenges.is_empty() {
             return;
         }
         let line = out.get(start..).unwrap_or_default();
@@ -476,14 +471,20 @@ impl Scene<'_> {
             String::from_utf8_lossy(word).into_owned()
         };
         let (method, uri) = (word(), word());
-        for challenged in ink.challenges.iter_mut() {
-            let cnonce = ink.rng.next_u64();
+        for challenged in state.challenges.iter_mut() {
+            let cnonce = state.rng.next_u64();
             challenged.write(&method, &uri, cnonce, out);
         }
     }
 
     /// Takes in challenges with a name and a password of the script's own.
-    fn log_in(&self, login: &Login, response: &Received<'_>, ink: &mut Ink<'_>, out: &mut Vec<u8>) {
+    fn log_in(
+        &self,
+        login: &Login,
+        response: &Received<'_>,
+        state: &mut RenderState<'_>,
+        out: &mut Vec<u8>,
+    ) {
         let known = self.config.directory.login(self.session.user_number);
         let (mut username, mut password) = known.unwrap_or_default();
         let at = out.len();
@@ -502,7 +503,7 @@ impl Scene<'_> {
                 out.truncate(at);
             }
         }
-        super::authentication::learn(ink.challenges, response, &username, &password);
+        super::authentication::learn(state.challenges, response, &username, &password);
     }
 }
 
@@ -548,7 +549,7 @@ fn write_top_via(value: &[u8], sent_by: &[u8], source: &ConnectionText, out: &mu
         out.extend_from_slice(value);
         return;
     }
-    let top = list(value).next().unwrap_or(value);
+    let top = list_values(value).next().unwrap_or(value);
     let mut wants_port = false;
     let mut has_received = false;
     for (number, part) in top.split(|octet| *octet == b';').enumerate() {

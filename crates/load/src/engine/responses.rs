@@ -1,21 +1,20 @@
 //! Responses: to which request of which session they belong, and what follows from them.
 
-use sip::{Method, Name, ScannedField, Uri};
+use sip::{Method, Uri, list_values};
 
 use super::Engine;
+use super::authentication;
 use super::config::ConnectionId;
-use super::identity::Owner;
+use super::identity::{NOBODY, Owner};
 use super::received::{Received, address_uri, parameter, seconds};
 use super::recently_ended::EndedSession;
 use super::render::write_contact;
-use super::session::{Cancel, Client, ClientState, NOBODY, Session, State};
-use super::steps::Trigger;
-use super::time::{Moment, Time};
+use super::session::{Cancel, ClientState, Session, State};
+use super::time::Moment;
+use super::time::Time;
+use super::trigger::Trigger;
 use crate::record::{Failure, Outcome, Party};
 use crate::script::{Kind, Script, Step};
-
-/// How often a request is repeated with credentials, or with a longer time, at most.
-const MAXIMUM_ATTEMPTS: u8 = 4;
 
 impl Engine {
     pub(super) fn handle_response(
@@ -57,15 +56,11 @@ impl Engine {
         if let Some((name, _)) = self.identity.transaction(branch) {
             return self.sessions.find(name);
         }
-        let branch = Some(self.hash(branch));
+        let branch = Some(self.fingerprints.text(branch));
         let is_invite = response.cseq_method == Method::Invite;
         let has_asked = |session: &Session| {
-            let client = if is_invite {
-                &session.invite
-            } else {
-                &session.other
-            };
-            client.own_branch == branch && client.method == response.cseq_method
+            let request = &session.client(is_invite).request;
+            request.own_branch == branch && request.method == response.cseq_method
         };
         let is_it = |index: &u32| self.sessions.get(*index).is_some_and(has_asked);
         let tag = response.tag_of_from().unwrap_or_default();
@@ -83,7 +78,7 @@ impl Engine {
             .and_then(|name| self.sessions.find(name))
             .filter(is_it)
             .or_else(|| by_call_id().filter(is_it))
-            .or_else(|| self.find_in_table(response.call_id, has_asked))
+            .or_else(|| self.find_filed(response.call_id, has_asked))
     }
 
     /// A response to a session that is over, or to none.
@@ -96,9 +91,9 @@ impl Engine {
     ) {
         let is_invite = response.cseq_method == Method::Invite;
         if is_invite && status >= 300 {
-            let hash = self.hash(response.call_id);
+            let call_id = self.fingerprints.text(response.call_id);
             if let Some(EndedSession::Refused { cseq, ack }) =
-                self.recently_ended.get(moment.now, hash)
+                self.recently_ended.get(moment.now, call_id)
                 && *cseq == response.cseq
             {
                 let start = self.transmits.len();
@@ -122,23 +117,19 @@ impl Engine {
     ) {
         let is_invite = response.cseq_method == Method::Invite;
         let transaction = self.identity.transaction(response.branch());
-        let name = self.sessions.name(index);
+        let id = self.sessions.id(index);
         let Some(session) = self.sessions.get(index) else {
             return;
         };
-        let client = if is_invite {
-            &session.invite
-        } else {
-            &session.other
-        };
-        let is_its_branch = match client.own_branch {
-            None => transaction == Some((name, client.branch)),
-            own_branch => own_branch == Some(self.hash(response.branch())),
+        let client = session.client(is_invite);
+        let is_its_branch = match client.request.own_branch {
+            None => transaction == Some((id, client.request.branch)),
+            Some(own_branch) => own_branch == self.fingerprints.text(response.branch()),
         };
         let is_its = is_its_branch
             && client.state != ClientState::Idle
-            && client.cseq == response.cseq
-            && client.method == response.cseq_method;
+            && client.request.cseq == response.cseq
+            && client.request.method == response.cseq_method;
         if !is_its {
             self.counters.stray_responses += 1;
             return;
@@ -150,7 +141,7 @@ impl Engine {
                 if is_invite
                     && before < 300
                     && (200..300).contains(&status)
-                    && is_fork(session, response)
+                    && session.is_fork(response)
                 {
                     self.counters.forked_answers += 1;
                     self.end_fork(script, index, response, trigger.moment.now);
@@ -175,33 +166,16 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if is_invite {
-            let is_cancelled = session.invite.cancel == Cancel::Sent;
-            let is_first = session.invite.state == ClientState::Calling;
-            session.invite.state = ClientState::Proceeding;
-            session.invite.timers.repeat_at = Time::NEVER;
-            if !is_cancelled && (is_first || status > 100) {
-                // Timer B is that of the state Calling alone (section 17.1.1.2). What follows is as with
-                // Timer C, which 100 does not set again (section 16.7 step 2).
-                session.invite.timers.give_up_at = trigger.moment.now.after(timers.proceeding);
+        let Moment { now, received } = trigger.moment;
+        session.client_mut(is_invite).proceed(now, status, &timers);
+        if is_invite && !session.times.answered.is_known() {
+            session.times.first_provisional.set_once(received);
+            if status > 100 {
+                session.times.progress.set_once(received);
             }
-            let received = trigger.moment.received;
-            if !session.times.answered.is_known() {
-                if !session.times.first_provisional.is_known() {
-                    session.times.first_provisional = received;
-                }
-                if status > 100 && !session.times.progress.is_known() {
-                    session.times.progress = received;
-                }
-            }
-            if session.invite.cancel == Cancel::Wanted {
-                self.cancel(index, trigger.moment.now);
-            }
-        } else {
-            let client = &mut session.other;
-            client.state = ClientState::Proceeding;
-            // From now on at intervals of T2 (section 17.1.2.2).
-            client.timers.interval = timers.t2;
+        }
+        if is_invite && session.invite_client.cancel == Cancel::Wanted {
+            self.cancel(index, now);
         }
         if status > 100
             && script.learns_early()
@@ -224,14 +198,9 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let client = if is_invite {
-            &mut session.invite
-        } else {
-            &mut session.other
-        };
-        client.state = ClientState::Final(status);
-        client.timers.stop();
-        let method = client.method.clone();
+        let client = session.client_mut(is_invite);
+        client.complete(status);
+        let method = client.request.method.clone();
         if !is_invite {
             self.buffers.give_back(&mut client.message);
         }
@@ -264,8 +233,8 @@ impl Engine {
             return;
         }
         if is_invite && status < 300 {
-            self.describe_media(index, response.body);
-            self.media_answered(index);
+            self.media.describe(index, response.body);
+            self.media.answered(index);
         }
         if is_expected && self.offer(script, index, trigger) {
             return;
@@ -296,30 +265,23 @@ impl Engine {
             return;
         };
         if *method == Method::Bye {
-            if !session.times.bye_answered.is_known() {
-                session.times.bye_answered = received;
+            if session.times.bye_answered.set_once(received) {
                 session.notes.bye_status = status;
             }
             return;
         }
-        // The record of a call tells of its INVITE, other records of their only request.
-        let is_told = is_invite || *script.kind() != Kind::Call;
-        if is_told && !session.times.answered.is_known() {
-            session.times.answered = received;
+        // The record of a call is about its INVITE, other records are about their only request.
+        let is_recorded = is_invite || *script.kind() != Kind::Call;
+        if is_recorded && session.times.answered.set_once(received) {
             session.notes.status = status;
         }
         if *method == Method::Register && status < 300 {
-            self.scratch.clear();
+            let mut contact = Vec::new();
             if let Some(connection) = self.connections.get(session.connection) {
                 let directory = &self.config.directory;
-                write_contact(
-                    directory,
-                    session.user_number,
-                    connection,
-                    &mut self.scratch,
-                );
+                write_contact(directory, session.user_number, connection, &mut contact);
             }
-            let granted = granted(response, &self.scratch);
+            let granted = granted(response, &contact);
             let asked = u32::try_from(plan.expires.as_secs()).unwrap_or(u32::MAX);
             session.notes.expires = Some(granted.unwrap_or(asked));
         }
@@ -355,34 +317,28 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return false;
         };
-        let client = if is_invite {
-            &mut session.invite
-        } else {
-            &mut session.other
-        };
-        let Some(Step::Send(send)) = script.step(client.step) else {
+        let client = session.client_mut(is_invite);
+        let number = client.request.step;
+        let Some(Step::Send(send)) = script.step(number) else {
             return false;
         };
         let Some(method) = send.template.method() else {
             return false;
         };
-        if client.attempts >= MAXIMUM_ATTEMPTS || client.cancel != Cancel::No {
+        if !client.may_be_repeated() {
             return false;
         }
-        let number = client.step;
         match status {
             401 | 407 if response.is_challenge && send.template.authorizes() => {
-                let Some((username, password)) = self.config.directory.login(session.user_number)
-                else {
-                    return false;
-                };
-                let Some(user) = self.users.get_mut(session.user) else {
+                let login = self.config.directory.login(session.user_number);
+                let user = self.users.get_mut(session.user);
+                let (Some((username, password)), Some(user)) = (login, user) else {
                     return false;
                 };
                 let known = &mut user.challenges;
-                let understood =
-                    super::authentication::learn(known, response, &username, &password);
-                if !may_answer(client, &understood) {
+                let understood = authentication::learn(known, response, &username, &password);
+                let client = session.client_mut(is_invite);
+                if !client.may_answer(&understood) {
                     return false;
                 }
                 client.attempts += 1;
@@ -412,36 +368,20 @@ impl Engine {
         !session.dialog.remote_tag.is_empty()
     }
 
-    /// Takes in the peer's tag and Contact and the route set, reversed (section 12.1.2). The answer to an
-    /// INVITE within the dialog changes the Contact alone, a 2xx only (section 12.2.1.2).
+    /// Takes in what a response says of the dialog. The answer to an INVITE within the dialog changes the Contact alone, a
+    /// 2xx only (section 12.2.1.2).
     fn learn_dialog(&mut self, index: u32, response: &Received<'_>) {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let is_within = session.dialog.is_confirmed
-            && Received::read(&session.invite.message)
-                .is_ok_and(|invite| invite.tag_of_to().is_some());
-        if is_within {
+        if session.dialog.is_confirmed && session.has_reinvited() {
             let is_success = matches!(response.status(), Some(200..300));
             if let (true, Some(contact)) = (is_success, response.contact_uri()) {
                 session.dialog.replace_target(contact);
             }
-            return;
+        } else if session.party == Party::Caller {
+            session.dialog.learn_callee(response);
         }
-        if session.party == Party::Callee {
-            return;
-        }
-        let dialog = &mut session.dialog;
-        dialog.forget_peer();
-        dialog.remote_tag = dialog.push(response.tag_of_to().unwrap_or_default());
-        if let Some(contact) = response.contact_uri() {
-            dialog.target = dialog.push(contact);
-        }
-        if response.record_routes.is_empty() {
-            return;
-        }
-        dialog.routes = dialog.push_with(|out| write_route_set(response, out));
-        dialog.is_strict = is_strict(dialog.get(dialog.routes));
     }
 
     /// A call that the script has given up is answered all the same: it is acknowledged and ended.
@@ -453,68 +393,13 @@ impl Engine {
     }
 }
 
-/// Whether challenges are to be answered: not where one comes again though it has been answered in this
-/// transaction, since the password is wrong then (RFC 3261 section 22.1).
-fn may_answer(client: &mut Client, understood: &[super::authentication::Understood]) -> bool {
-    if understood.is_empty() {
-        return false;
-    }
-    for challenge in understood {
-        if client.realms.contains(&challenge.realm) {
-            if !challenge.is_stale {
-                return false;
-            }
-            continue;
-        }
-        if let Some(place) = client.realms.iter_mut().find(|realm| **realm == 0) {
-            *place = challenge.realm;
-        }
-    }
-    true
-}
-
-/// Whether a 2xx to an INVITE that begins a dialog comes from another callee than the first one did.
-fn is_fork(session: &Session, response: &Received<'_>) -> bool {
-    let own = session.dialog.get(session.dialog.remote_tag);
-    let is_another = response
-        .tag_of_to()
-        .is_some_and(|tag| !own.is_empty() && tag != own);
-    is_another
-        && Received::read(&session.invite.message).is_ok_and(|invite| invite.tag_of_to().is_none())
-}
-
-/// Writes the route set that a response gives its caller (RFC 3261 section 12.1.2).
-pub(super) fn write_route_set(response: &Received<'_>, out: &mut Vec<u8>) {
-    let mut routes: Vec<&[u8]> = Vec::new();
-    response.each_field(Name::RecordRoute, &response.record_routes, |value| {
-        routes.extend(list(value));
-    });
-    for route in routes.iter().rev() {
-        write_route(route, out);
-    }
-}
-
-/// Whether the first of some lines of Route is a strict router, which has no parameter lr (RFC 3261 section
-/// 12.2.1.1).
-pub(super) fn is_strict(routes: &[u8]) -> bool {
-    let first = routes.split(|octet| *octet == b'\r').next();
-    let Some(uri) = first.and_then(address_uri) else {
-        return false;
-    };
-    let mut parameters = uri.split(|octet| matches!(octet, b';' | b'?')).skip(1);
-    !parameters.any(|parameter| {
-        let name = parameter.split(|octet| *octet == b'=').next();
-        name.is_some_and(|name| name.eq_ignore_ascii_case(b"lr"))
-    })
-}
-
 /// For how many seconds a registrar holds our binding: the 200 lists all of them (RFC 3261 section 10.2.4). An only
 /// one is ours, however the registrar writes it.
 fn granted(response: &Received<'_>, own: &[u8]) -> Option<u32> {
     let mut count = 0;
     let (mut ours, mut last) = (None, None);
     response.each_named("Contact", |field| {
-        for value in list(field) {
+        for value in list_values(field) {
             count += 1;
             last = Some(value);
             if address_uri(value).is_some_and(|uri| is_same_address(uri, own)) {
@@ -535,20 +420,4 @@ fn is_same_address(one: &[u8], other: &[u8]) -> bool {
         || uri(one)
             .zip(uri(other))
             .is_some_and(|(one, other)| one.is_equivalent(&other))
-}
-
-/// The values of a list.
-pub(super) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    ScannedField {
-        name_text: b"",
-        value,
-    }
-    .values()
-}
-
-/// Writes a line of the route set.
-pub(super) fn write_route(route: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"Route: ");
-    out.extend_from_slice(route);
-    out.extend_from_slice(b"\r\n");
 }

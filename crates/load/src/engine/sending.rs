@@ -1,20 +1,35 @@
 //! Sending what scripts say, and what the engine says by itself within their calls.
 
 use std::ops::Range;
+use std::time::Duration;
 
+use rand::RngExt;
 use sip::Method;
 
 use super::config::ConnectionId;
+use super::identity::NOBODY;
 use super::received::Received;
 use super::render::{
-    Ink, MAXIMUM_MESSAGE, Occasion, Scene, copy_credentials, write_follower, write_message,
+    MAXIMUM_MESSAGE, RenderContext, RenderState, SessionContext, copy_credentials, write_follower,
+    write_message,
 };
-use super::session::{Ack, Cancel, ClientState, NOBODY};
-use super::steps::Trigger;
+use super::session::{Ack, Cancel, ClientState, RequestIdentity};
 use super::time::Time;
+use super::trigger::Trigger;
 use super::{Engine, Failed};
 use crate::record::{Failure, Outcome, Party};
-use crate::script::{Kind, Script, Send, Start, StepNumber, Template};
+use crate::script::{Kind, Script, Send, Start, Step, StepNumber, Template};
+
+/// A request of a step.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    /// The step; [`StepNumber::NONE`] where the engine sends it by itself.
+    step: StepNumber,
+    send: &'a Send,
+    method: &'a Method,
+    /// Whether it is sent again with what its response has asked for.
+    is_again: bool,
+}
 
 /// The numbers that a request is written with.
 #[derive(Clone, Copy)]
@@ -29,7 +44,7 @@ impl Engine {
         &mut self,
         script: &Script,
         index: u32,
-        number: StepNumber,
+        step: StepNumber,
         send: &Send,
         trigger: &Trigger<'_>,
     ) -> Result<(), Failed> {
@@ -39,56 +54,123 @@ impl Engine {
                 if let Some(session) = self.sessions.get_mut(index)
                     && let Some(extra) = &mut session.extra
                 {
-                    extra.redirection = None;
+                    extra.targets = None;
                 }
-                self.send_request(script, index, number, send, method, trigger, false)
+                let request = Request {
+                    step,
+                    send,
+                    method,
+                    is_again: false,
+                };
+                self.send_request(script, index, request, trigger)
             }
             Start::Response(status) => self.send_response(script, index, send, *status, trigger),
         }
     }
 
-    /// Sends a request, for the first time or once more with credentials.
-    #[allow(clippy::too_many_arguments, reason = "each says another thing")]
-    pub(super) fn send_request(
+    /// Sends a request of a step instead of the one before it, as a transaction of its own: `is_again` with what was
+    /// asked for, or else elsewhere. Where it cannot be sent the session has failed.
+    pub(super) fn send_instead(
         &mut self,
         script: &Script,
         index: u32,
-        number: StepNumber,
-        send: &Send,
-        method: &Method,
+        (step, send): (StepNumber, &Send),
         trigger: &Trigger<'_>,
         is_again: bool,
+    ) {
+        let Some(method) = send.template.method() else {
+            return;
+        };
+        let request = Request {
+            step,
+            send,
+            method,
+            is_again,
+        };
+        // What it says is not taken from what has come for the one before.
+        let trigger = Trigger {
+            message: None,
+            ..*trigger
+        };
+        if let Err(Failed(failure)) = self.send_request(script, index, request, &trigger) {
+            self.finish(script, index, Outcome::Failed(failure), &trigger);
+        }
+    }
+
+    /// Sends the ACK to a 2xx that the script does not care for any more.
+    pub(super) fn acknowledge(&mut self, script: &Script, index: u32, now: Time) {
+        if let Some(template) = &self.scripts.own().ack {
+            self.send_own(script, index, template, &Method::Ack, now);
+        }
+    }
+
+    /// Hangs up a call that the script does not care for any more.
+    pub(super) fn hang_up(&mut self, script: &Script, index: u32, now: Time) {
+        if let Some(template) = &self.scripts.own().bye {
+            self.send_own(script, index, template, &Method::Bye, now);
+        }
+    }
+
+    fn send_own(
+        &mut self,
+        script: &Script,
+        index: u32,
+        template: &Template,
+        method: &Method,
+        now: Time,
+    ) {
+        let request = Request {
+            step: StepNumber::NONE,
+            send: &Send::new(template.clone()),
+            method,
+            is_again: false,
+        };
+        // What cannot be sent is not sent: the call has failed already.
+        let _ = self.send_request(script, index, request, &Trigger::at(now));
+    }
+
+    fn send_request(
+        &mut self,
+        script: &Script,
+        index: u32,
+        request: Request<'_>,
+        trigger: &Trigger<'_>,
     ) -> Result<(), Failed> {
-        let redirected = self
+        let Request {
+            step, send, method, ..
+        } = request;
+        let now = trigger.moment.now;
+        let targets = self
             .sessions
             .get(index)
-            .and_then(|session| session.redirected(number));
-        let redirected = redirected.map(|(uri, fields)| send.template.redirected(uri, fields));
+            .and_then(|session| session.extra.as_deref()?.targets.as_deref())
+            .filter(|targets| targets.step() == step);
+        let redirected = targets.map(|targets| {
+            let (uri, fields) = targets.current();
+            send.template.redirected(uri, fields)
+        });
         let template = redirected.as_ref().unwrap_or(&send.template);
         let numbers = self.next_numbers(script, index, template, method);
-        let range = self.write(script, index, number, template, numbers, trigger)?;
-        self.learn_own(script, index, template, &range);
+        let written = self.write(script, index, (step, template, numbers), trigger)?;
+        self.learn_own(script, index, template, &written);
         if *method == Method::Ack {
-            self.note_ack(index, number, template, numbers, &range, trigger.moment.now);
+            self.note_ack(index, (step, template, numbers), &written, now);
         } else {
-            self.begin_transaction(
-                index, number, send, method, numbers, &range, trigger, is_again,
-            );
+            self.begin_transaction(index, request, numbers, &written, now);
         }
         let is_lost = send.loss > 0.0 && self.draws(send.loss);
         let connection = self.sessions.get(index).map(|session| session.connection);
         match connection {
-            Some(connection) if !is_lost => self.send_written(range.start, connection),
+            Some(connection) if !is_lost => self.send_written(written.start, connection),
             _ => {
                 self.counters.lost_on_purpose += 1;
-                self.transmits.discard(range.start);
+                self.transmits.discard(written.start);
             }
         }
         Ok(())
     }
 
     pub(super) fn draws(&mut self, probability: f64) -> bool {
-        use rand::RngExt;
         self.rng.random::<f64>() < probability
     }
 
@@ -104,73 +186,45 @@ impl Engine {
             return Numbers { cseq: 0, branch: 0 };
         };
         let written = template.written_cseq();
-        match method {
+        if matches!(method, Method::Ack | Method::Cancel) {
+            let invite = &session.invite_client;
+            let cseq = written.unwrap_or(invite.request.cseq);
             // The ACK to a refusal belongs to the transaction of the INVITE, and so does a CANCEL
             // (RFC 3261 sections 17.1.1.3 and 9.1).
-            Method::Ack if !matches!(session.invite.state, ClientState::Final(300..)) => Numbers {
-                cseq: written.unwrap_or(session.invite.cseq),
-                branch: session.next_branch(),
-            },
-            Method::Ack | Method::Cancel => Numbers {
-                cseq: written.unwrap_or(session.invite.cseq),
-                branch: session.invite.branch,
-            },
-            _ => {
-                let branch = session.next_branch();
-                // All REGISTERs of a user are one series (section 10.2).
-                let series = if *script.kind() == Kind::Registration && session.user != NOBODY {
-                    self.users.get_mut(session.user).map(|user| &mut user.cseq)
-                } else {
-                    None
-                };
-                let last = series.unwrap_or(&mut session.cseq);
-                // Below 2^31 (section 8.1.1.5).
-                let next = (*last + 1) & 0x7fff_ffff;
-                let cseq = written.unwrap_or(next.max(1));
-                *last = cseq & 0x7fff_ffff;
-                session.cseq = cseq;
-                Numbers { cseq, branch }
-            }
+            let branch = match method {
+                Method::Ack if !invite.was_refused() => session.next_branch(),
+                _ => invite.request.branch,
+            };
+            return Numbers { cseq, branch };
         }
+        let branch = session.next_branch();
+        // All REGISTERs of a user are one series (section 10.2).
+        let series = if *script.kind() == Kind::Registration && session.user != NOBODY {
+            self.users.get_mut(session.user).map(|user| &mut user.cseq)
+        } else {
+            None
+        };
+        let last = series.unwrap_or(&mut session.cseq);
+        // Below 2^31 (section 8.1.1.5).
+        let next = (*last + 1) & 0x7fff_ffff;
+        let cseq = written.unwrap_or(next.max(1));
+        *last = cseq & 0x7fff_ffff;
+        session.cseq = cseq;
+        Numbers { cseq, branch }
     }
 
     /// What a session writes for now.
-    pub(super) fn occasion<'s>(
+    pub(super) fn session_context<'s>(
         &self,
         script: &'s Script,
         index: u32,
         trigger: &Trigger<'_>,
-    ) -> Occasion<'s> {
-        Occasion {
+    ) -> SessionContext<'s> {
+        SessionContext {
             kind: script.kind(),
-            name: self.sessions.name(index),
-            media: self.local_media(index),
+            id: self.sessions.id(index),
+            media: self.media.local(index),
             now: trigger.moment.now,
-        }
-    }
-
-    /// Sends a request of a step instead of the one before it, as a transaction of its own: `is_again` with what was
-    /// asked for, or else elsewhere. Where it cannot be sent the session has failed.
-    pub(super) fn send_instead(
-        &mut self,
-        script: &Script,
-        index: u32,
-        (number, send): (StepNumber, &Send),
-        trigger: &Trigger<'_>,
-        is_again: bool,
-    ) {
-        let Some(method) = send.template.method() else {
-            return;
-        };
-        // What it says is not taken from what has come for the one before.
-        let trigger = Trigger {
-            message: None,
-            ..*trigger
-        };
-        if let Err(Failed(failure)) =
-            self.send_request(script, index, number, send, method, &trigger, is_again)
-        {
-            self.finish(script, index, Outcome::Failed(failure), &trigger);
         }
     }
 
@@ -179,12 +233,10 @@ impl Engine {
         &mut self,
         script: &Script,
         index: u32,
-        number: StepNumber,
-        template: &Template,
-        numbers: Numbers,
+        (step, template, numbers): (StepNumber, &Template, Numbers),
         trigger: &Trigger<'_>,
     ) -> Result<Range<usize>, Failed> {
-        let occasion = self.occasion(script, index, trigger);
+        let session_context = self.session_context(script, index, trigger);
         let session = self.sessions.get(index).ok_or(Failed(Failure::Script))?;
         let connection = self
             .connections
@@ -195,40 +247,36 @@ impl Engine {
             None if template.uses_last() => Received::read(&session.last).ok(),
             _ => None,
         };
-        let scene = Scene {
+        let writers = (&self.identity, &self.config);
+        let context = RenderContext {
             last: trigger.message.or(kept.as_ref()),
             cseq: numbers.cseq,
             branch: numbers.branch,
-            step: number,
-            ..Scene::of(
-                session,
-                occasion,
-                (&self.identity, &self.config),
-                connection,
-            )
+            step,
+            ..RenderContext::of(session, session_context, writers, connection)
         };
         let mut none = Vec::new();
         let user = self.users.get_mut(session.user);
-        let mut ink = Ink {
+        let mut state = RenderState {
             rng: &mut self.rng,
             challenges: user.map_or(&mut none, |user| &mut user.challenges),
         };
         let start = self.transmits.len();
-        write_message(template, &scene, &mut ink, self.transmits.buffer());
+        write_message(template, &context, &mut state, self.transmits.buffer());
         if template.method() == Some(&Method::Ack)
-            && matches!(session.invite.state, ClientState::Final(200..300))
-            && !ink.challenges.is_empty()
+            && session.invite_client.has_succeeded()
+            && !state.challenges.is_empty()
             && !template.authorizes()
         {
             let out = self.transmits.buffer();
-            copy_credentials(&session.invite.message, start, out);
+            copy_credentials(&session.invite_client.message, start, out);
         }
-        let range = start..self.transmits.len();
-        if range.len() > MAXIMUM_MESSAGE {
+        let written = start..self.transmits.len();
+        if written.len() > MAXIMUM_MESSAGE {
             self.transmits.discard(start);
             return Err(Failed(Failure::Script));
         }
-        Ok(range)
+        Ok(written)
     }
 
     /// Takes in what a script writes by itself that the engine would write otherwise: its Call-ID, by which
@@ -238,7 +286,7 @@ impl Engine {
         script: &Script,
         index: u32,
         template: &Template,
-        range: &Range<usize>,
+        written: &Range<usize>,
     ) {
         if template.has_local_tag() && template.has_call_id() {
             return;
@@ -250,134 +298,105 @@ impl Engine {
         if session.party == Party::Callee || (is_known && template.names_remote_tag()) {
             return;
         }
-        let Ok(sent) = Received::read(self.transmits.written(range.clone())) else {
+        let Ok(sent) = Received::read(self.transmits.written(written.clone())) else {
             return;
         };
         // A scenario may begin one dialog after another, each with a tag of its own.
-        let own_tag = self.hasher.hash_one(sent.tag_of_from().unwrap_or_default()) | 1;
+        let tag = sent.tag_of_from().unwrap_or_default();
+        let own_tag = self.fingerprints.tag(tag);
         if session.dialog.own_tag == own_tag {
             return;
         }
         session.dialog.own_tag = own_tag;
-        session.dialog.from = session.dialog.push(sent.from);
-        session.dialog.to = session.dialog.push(sent.to);
         let is_series = *script.kind() == Kind::Registration && session.user != NOBODY;
-        if !template.has_call_id() && !is_series && !session.notes.is_in_table {
-            session.dialog.call_id = session.dialog.push(sent.call_id);
-            let hash = self.hasher.hash_one(sent.call_id);
-            session.dialog.fix();
-            session.call_id_hash = hash;
-            session.notes.is_in_table = true;
-            self.insert_in_table(index, hash);
-            return;
+        let is_found_by_it = !template.has_call_id() && !is_series && !session.notes.is_filed;
+        let call_id = is_found_by_it.then_some(sent.call_id);
+        session.dialog.learn_own(sent.from, sent.to, call_id);
+        if let Some(call_id) = call_id {
+            let fingerprint = self.fingerprints.text(call_id);
+            self.sessions.file(index, fingerprint);
         }
-        session.dialog.fix();
     }
 
-    #[allow(clippy::too_many_arguments, reason = "each says another thing")]
     fn begin_transaction(
         &mut self,
         index: u32,
-        number: StepNumber,
-        send: &Send,
-        method: &Method,
+        request: Request<'_>,
         numbers: Numbers,
-        range: &Range<usize>,
-        trigger: &Trigger<'_>,
-        is_again: bool,
+        written: &Range<usize>,
+        now: Time,
     ) {
-        let now = trigger.moment.now;
         let timers = self.config.timers;
+        let t1 = self.t1_of(index).filter(|_| request.send.is_repeated);
+        let timeout = request.send.is_repeated.then_some(timers.give_up);
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let is_unreliable = self
-            .connections
-            .get(session.connection)
-            .is_some_and(|connection| connection.is_unreliable());
-        let is_invite = *method == Method::Invite;
-        let is_repeating = is_unreliable && self.config.is_repeating && send.is_repeated;
-        let client = if is_invite {
-            &mut session.invite
-        } else {
-            &mut session.other
-        };
-        client.method = method.clone();
-        client.state = ClientState::Calling;
-        client.cseq = numbers.cseq;
-        client.branch = numbers.branch;
-        client.own_branch = if send.template.has_branch() {
-            None
-        } else {
-            let sent = Received::read(self.transmits.written(range.clone())).ok();
+        let is_invite = *request.method == Method::Invite;
+        let message = self.transmits.written(written.clone());
+        let own_branch = (!request.send.template.has_branch()).then(|| {
+            let sent = Received::read(message).ok();
             let branch = sent.as_ref().map(Received::branch);
-            Some(self.hasher.hash_one(branch.unwrap_or_default()))
+            self.fingerprints.text(branch.unwrap_or_default())
+        });
+        let identity = RequestIdentity {
+            method: request.method.clone(),
+            cseq: numbers.cseq,
+            branch: numbers.branch,
+            own_branch,
+            step: request.step,
         };
-        client.step = number;
-        client.timers.interval = timers.t1;
-        client.timers.repeat_at = if is_repeating {
-            now.after(timers.t1)
-        } else {
-            Time::NEVER
-        };
-        client.timers.give_up_at = if send.is_repeated {
-            now.after(timers.give_up)
-        } else {
-            Time::NEVER
-        };
-        client.cancel = Cancel::No;
-        if !is_again {
-            client.attempts = 0;
-            client.realms = [0; 3];
+        let client = session.client_mut(is_invite);
+        client.begin(identity, now, t1, timeout);
+        if !request.is_again {
+            client.forget_attempts();
         }
         // An INVITE is kept for the CANCEL and the ACK that follow from it.
-        if is_invite || is_repeating {
-            let message = self.transmits.written(range.clone());
+        if is_invite || t1.is_some() {
             self.buffers.keep(&mut client.message, message);
         }
-        match method {
+        match request.method {
             Method::Invite if !session.times.answered.is_known() => {
-                if !session.times.first_invited.is_known() {
-                    session.times.first_invited = now;
-                }
+                session.times.first_invited.set_once(now);
                 session.times.invited = now;
             }
-            Method::Cancel if session.invite.is_pending() => {
-                session.invite.cancel = Cancel::Sent;
-                session.invite.timers.give_up_at = now.after(timers.give_up);
+            Method::Cancel if session.invite_client.is_pending() => {
+                session.invite_client.cancel = Cancel::Sent;
+                let end = now.after(timers.give_up);
+                session.invite_client.timers.expire_at(end);
             }
             Method::Bye => {
                 session.dialog.is_ended = true;
-                if !session.times.bye.is_known() {
-                    session.times.bye = now;
-                }
-                self.end_media(index);
+                session.times.bye.set_once(now);
+                self.media.end(index);
             }
             _ => {}
         }
     }
 
+    /// T1, where the messages of a session are retransmitted.
+    pub(super) fn t1_of(&self, index: u32) -> Option<Duration> {
+        let connection = self.sessions.get(index)?.connection;
+        let retransmits = self.config.is_repeating && self.connections.is_unreliable(connection);
+        retransmits.then_some(self.config.timers.t1)
+    }
+
     fn note_ack(
         &mut self,
         index: u32,
-        number: StepNumber,
-        template: &Template,
-        numbers: Numbers,
-        range: &Range<usize>,
+        (step, template, numbers): (StepNumber, &Template, Numbers),
+        written: &Range<usize>,
         now: Time,
     ) {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        if !session.times.acknowledged.is_known() {
-            session.times.acknowledged = now;
-        }
+        session.times.acknowledged.set_once(now);
         // The ACK to a refusal may be needed when the session is over.
-        let is_refused = matches!(session.invite.state, ClientState::Final(300..));
-        session.ack = if template.is_stable() && !is_refused {
-            Ack::Step(number, numbers.branch)
+        session.ack = if template.is_stable() && !session.invite_client.was_refused() {
+            Ack::Step(step, numbers.branch)
         } else {
-            Ack::Octets(self.transmits.written(range.clone()).into())
+            Ack::Octets(self.transmits.written(written.clone()).into())
         };
     }
 
@@ -391,12 +410,12 @@ impl Engine {
         match &session.ack {
             Ack::None => return,
             Ack::Octets(octets) => self.transmits.buffer().extend_from_slice(octets),
-            Ack::Step(number, branch) => {
-                let (number, branch) = (*number, *branch);
-                let cseq = session.invite.cseq;
-                let own = std::sync::Arc::clone(&self.own);
-                let template = match script.step(number) {
-                    Some(crate::script::Step::Send(send)) => Some(&send.template),
+            Ack::Step(step, branch) => {
+                let (step, branch) = (*step, *branch);
+                let cseq = session.invite_client.request.cseq;
+                let own = self.scripts.own();
+                let template = match script.step(step) {
+                    Some(Step::Send(send)) => Some(&send.template),
                     _ => own.ack.as_ref(),
                 };
                 let Some(template) = template else {
@@ -405,10 +424,8 @@ impl Engine {
                 let cseq = template.written_cseq().unwrap_or(cseq);
                 let numbers = Numbers { cseq, branch };
                 let trigger = Trigger::at(now);
-                if self
-                    .write(script, index, number, template, numbers, &trigger)
-                    .is_err()
-                {
+                let ack = (step, template, numbers);
+                if self.write(script, index, ack, &trigger).is_err() {
                     return;
                 }
             }
@@ -434,15 +451,11 @@ impl Engine {
         let connection = session.connection;
         let to = Some(response.to);
         let out = self.transmits.buffer();
-        if !write_follower(&session.invite.message, &Method::Ack, to, out) {
+        if !write_follower(&session.invite_client.message, &Method::Ack, to, out) {
             self.transmits.discard(start);
             return;
         }
-        let is_unreliable = self
-            .connections
-            .get(connection)
-            .is_some_and(|connection| connection.is_unreliable());
-        if is_unreliable {
+        if self.connections.is_unreliable(connection) {
             let end = self.transmits.len();
             session.ack = Ack::Octets(self.transmits.written(start..end).into());
         }
@@ -451,96 +464,56 @@ impl Engine {
 
     /// Cancels the INVITE of a session that has no final response, as soon as it may be.
     pub(super) fn cancel(&mut self, index: u32, now: Time) {
-        let timers = self.config.timers;
+        let give_up = self.config.timers.give_up;
+        let t1 = self.t1_of(index);
         let start = self.transmits.len();
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        match session.invite.state {
+        let invite = &mut session.invite_client;
+        match invite.state {
             ClientState::Calling => {
-                session.invite.cancel = Cancel::Wanted;
+                invite.cancel = Cancel::Wanted;
                 return;
             }
-            ClientState::Proceeding if session.invite.cancel != Cancel::Sent => {}
+            ClientState::Proceeding if invite.cancel != Cancel::Sent => {}
             _ => return,
         }
         let connection = session.connection;
         let out = self.transmits.buffer();
-        if !write_follower(&session.invite.message, &Method::Cancel, None, out) {
+        if !write_follower(&invite.message, &Method::Cancel, None, out) {
             self.transmits.discard(start);
             return;
         }
-        session.invite.cancel = Cancel::Sent;
+        invite.cancel = Cancel::Sent;
         // Without a final response in this time the INVITE counts as cancelled (section 9.1).
-        session.invite.timers.give_up_at = now.after(timers.give_up);
-        let is_unreliable = self
-            .connections
-            .get(connection)
-            .is_some_and(|connection| connection.is_unreliable());
-        let end = self.transmits.len();
-        let client = &mut session.other;
-        client.method = Method::Cancel;
-        client.state = ClientState::Calling;
-        client.cseq = session.invite.cseq;
-        client.branch = session.invite.branch;
-        client.own_branch = session.invite.own_branch;
-        client.timers.interval = timers.t1;
-        client.timers.give_up_at = now.after(timers.give_up);
-        client.timers.repeat_at = Time::NEVER;
-        if is_unreliable && self.config.is_repeating {
-            client.timers.repeat_at = now.after(timers.t1);
-            let message = self.transmits.written(start..end);
+        invite.timers.expire_at(now.after(give_up));
+        let request = RequestIdentity {
+            method: Method::Cancel,
+            step: StepNumber::NONE,
+            ..invite.request.clone()
+        };
+        let client = &mut session.non_invite_client;
+        client.begin(request, now, t1, Some(give_up));
+        if t1.is_some() {
+            let message = self.transmits.written(start..self.transmits.len());
             self.buffers.keep(&mut client.message, message);
         }
         self.send_written(start, connection);
     }
 
-    /// Sends the ACK to a 2xx that the script does not care for any more.
-    pub(super) fn acknowledge(&mut self, script: &Script, index: u32, now: Time) {
-        let own = std::sync::Arc::clone(&self.own);
-        let Some(template) = &own.ack else {
-            return;
-        };
-        self.send_own(script, index, template, &Method::Ack, now);
-    }
-
-    /// Hangs up a call that the script does not care for any more.
-    pub(super) fn hang_up(&mut self, script: &Script, index: u32, now: Time) {
-        let own = std::sync::Arc::clone(&self.own);
-        let Some(template) = &own.bye else {
-            return;
-        };
-        self.send_own(script, index, template, &Method::Bye, now);
-    }
-
-    fn send_own(
-        &mut self,
-        script: &Script,
-        index: u32,
-        template: &Template,
-        method: &Method,
-        now: Time,
-    ) {
-        // No step has this number, so that nothing is taken for a step's.
-        let number = StepNumber(u16::MAX);
-        let send = Send::new(template.clone());
-        let trigger = Trigger::at(now);
-        // What cannot be sent is not sent: the call has failed already.
-        let _ = self.send_request(script, index, number, &send, method, &trigger, false);
-    }
-
     /// Sends a session's message once more.
-    pub(super) fn resend(&mut self, index: u32, which: Which, connection: Option<ConnectionId>) {
+    pub(super) fn resend(&mut self, index: u32, sent: Sent, connection: Option<ConnectionId>) {
         let start = self.transmits.len();
         let Some(session) = self.sessions.get(index) else {
             return;
         };
         let connection = connection.unwrap_or(session.connection);
-        let octets = match which {
-            Which::Invite => &session.invite.message,
-            Which::Other => &session.other.message,
-            Which::Answer => &session.invited.response,
-            Which::Response => &session.asked.response,
+        let octets = match sent {
+            Sent::Invite => &session.invite_client.message,
+            Sent::Request => &session.non_invite_client.message,
+            Sent::InviteResponse => session.invite_server.response(),
+            Sent::Response => session.non_invite_server.response(),
         };
         if octets.is_empty() {
             return;
@@ -560,9 +533,13 @@ impl Engine {
 
 /// A message of a session that may be sent once more.
 #[derive(Clone, Copy)]
-pub(super) enum Which {
+pub(super) enum Sent {
+    /// Our INVITE.
     Invite,
-    Other,
-    Answer,
+    /// Our last other request.
+    Request,
+    /// The response to the peer's INVITE.
+    InviteResponse,
+    /// The response to the peer's last other request.
     Response,
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use rand::{Rng, RngExt};
 use sip::Method;
 
-use super::config::ConnectionId;
 use super::received::Received;
 use super::session::{Session, State};
-use super::time::{Moment, Time};
+use super::time::Time;
+use super::trigger::Trigger;
 use super::{Engine, Failed};
 use crate::record::{Failure, Outcome};
 use crate::script::{
@@ -17,27 +17,6 @@ use crate::script::{
 
 /// How many steps a session may do without waiting: a script that goes round and round fails.
 const MAXIMUM_STEPS: usize = 1_000;
-
-/// What gave a session its trigger.
-#[derive(Clone, Copy)]
-pub(super) struct Trigger<'a> {
-    pub(super) moment: Moment,
-    /// The message that its step has taken.
-    pub(super) message: Option<&'a Received<'a>>,
-    /// By which connection a message came.
-    pub(super) connection: Option<ConnectionId>,
-}
-
-impl Trigger<'_> {
-    /// One without a message.
-    pub(super) fn at(now: Time) -> Trigger<'static> {
-        Trigger {
-            moment: Moment { now, received: now },
-            message: None,
-            connection: None,
-        }
-    }
-}
 
 /// What becomes of a session after a step.
 enum After {
@@ -179,7 +158,8 @@ impl Engine {
                 return After::Waits;
             }
             Pause::Variable(variable) => {
-                let value = self.variable(index, *variable);
+                let session = self.sessions.get(index);
+                let value = session.and_then(|session| session.variable(*variable));
                 let milliseconds = value.and_then(super::actions::number);
                 Duration::try_from_secs_f64(milliseconds.unwrap_or(0.0) / 1_000.0)
                     .unwrap_or_default()

@@ -29,6 +29,15 @@ impl Time {
         self.is_known().then(|| self.since(earlier))
     }
 
+    /// Sets it, where it is not known yet. Returns whether it was not.
+    pub(super) fn set_once(&mut self, time: Time) -> bool {
+        let is_first = !self.is_known();
+        if is_first {
+            *self = time;
+        }
+        is_first
+    }
+
     /// Whether it has come, or will.
     pub(super) fn is_known(self) -> bool {
         self != Time::NEVER

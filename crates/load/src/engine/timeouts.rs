@@ -1,12 +1,15 @@
-//! What is due: repetitions, timeouts, the ends of pauses, refreshes, callers who come back.
+//! What is due: retransmissions, timeouts, the ends of pauses, refreshes, callers who come back.
+
+use std::time::Duration;
+
+use sip::Method;
 
 use super::Engine;
-use super::ending::silence;
-use super::sending::Which;
-use super::session::{Cancel, ClientState, NOBODY, ServerState, Session, State};
-use super::steps::Trigger;
+use super::sending::Sent;
+use super::session::{Cancel, ClientState, Session, State};
 use super::time::Time;
-use super::users::Repeat;
+use super::trigger::Trigger;
+use super::users::{Due, Repeat};
 use crate::record::{Failure, Outcome};
 use crate::script::{Expected, Script, Step};
 
@@ -21,52 +24,33 @@ impl Engine {
             .get(index)
             .is_some_and(|session| session.next() <= now)
         {
-            self.repeat_requests(index, now);
-            self.repeat_answer(index, now);
+            self.retransmit(index, now);
             self.give_up(&script, index, now);
             self.end_wait(&script, index, now);
         }
         self.end_turn(&script, index, now);
     }
 
-    /// Timers A and E.
-    fn repeat_requests(&mut self, index: u32, now: Time) {
+    /// Timers A, E and G, and the retransmission of a 2xx (RFC 3261 section 13.3.1.4).
+    fn retransmit(&mut self, index: u32, now: Time) {
         let t2 = self.config.timers.t2;
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let is_invite_due =
-            session.invite.timers.repeat_at <= now && session.invite.timers.give_up_at > now;
-        if is_invite_due {
-            session.invite.timers.interval *= 2;
-            session.invite.timers.repeat_at = now.after(session.invite.timers.interval);
+        let timers = [
+            (
+                &mut session.invite_client.timers,
+                Duration::MAX,
+                Sent::Invite,
+            ),
+            (&mut session.non_invite_client.timers, t2, Sent::Request),
+            (&mut session.invite_server.timers, t2, Sent::InviteResponse),
+        ];
+        let due =
+            timers.map(|(timers, longest, sent)| timers.retransmits(now, longest).then_some(sent));
+        for sent in due.into_iter().flatten() {
+            self.resend(index, sent, None);
         }
-        let is_other_due =
-            session.other.timers.repeat_at <= now && session.other.timers.give_up_at > now;
-        if is_other_due {
-            session.other.timers.interval = (session.other.timers.interval * 2).min(t2);
-            session.other.timers.repeat_at = now.after(session.other.timers.interval);
-        }
-        if is_invite_due {
-            self.resend(index, Which::Invite, None);
-        }
-        if is_other_due {
-            self.resend(index, Which::Other, None);
-        }
-    }
-
-    /// Timer G, and the repetition of a 2xx (RFC 3261 section 13.3.1.4).
-    fn repeat_answer(&mut self, index: u32, now: Time) {
-        let t2 = self.config.timers.t2;
-        let Some(session) = self.sessions.get_mut(index) else {
-            return;
-        };
-        if session.invited.timers.repeat_at > now || session.invited.timers.give_up_at <= now {
-            return;
-        }
-        session.invited.timers.interval = (session.invited.timers.interval * 2).min(t2);
-        session.invited.timers.repeat_at = now.after(session.invited.timers.interval);
-        self.resend(index, Which::Answer, None);
     }
 
     /// An INVITE has had nothing but provisional responses for too long: it is cancelled. Returns whether
@@ -76,22 +60,23 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return false;
         };
-        let is_proceeding =
-            session.invite.state == ClientState::Proceeding && session.invite.cancel == Cancel::No;
-        if !is_proceeding || session.invite.timers.give_up_at > now {
+        let wait_until = session.wait_until;
+        let invite = &mut session.invite_client;
+        let is_proceeding = invite.state == ClientState::Proceeding && invite.cancel == Cancel::No;
+        if !is_proceeding || !invite.timers.has_expired(now) {
             return false;
         }
-        if session.wait_until.is_known() {
+        if wait_until.is_known() {
             // The script has a limit of its own, after which it may want to do something.
-            session.invite.timers.give_up_at = session.wait_until.max(now).after(give_up);
+            invite.timers.expire_at(wait_until.max(now).after(give_up));
             return false;
         }
-        session.invite.timers.stop();
+        invite.timers.stop();
         self.cancel(index, now);
         if let Some(session) = self.sessions.get_mut(index)
-            && session.invite.cancel != Cancel::Sent
+            && session.invite_client.cancel != Cancel::Sent
         {
-            session.invite.state = ClientState::Idle;
+            session.invite_client.abandon();
         }
         true
     }
@@ -106,31 +91,27 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
-        let is_other_silent = session.other.timers.give_up_at <= now;
-        if is_other_silent {
-            session.other.timers.stop();
-            session.other.state = ClientState::Idle;
-        }
-        let is_cancel = session.other.method == sip::Method::Cancel;
-        let is_invite_silent = session.invite.timers.give_up_at <= now;
-        if is_invite_silent {
-            session.invite.timers.stop();
-            session.invite.state = ClientState::Idle;
-        }
-        let cancel = session.invite.cancel;
-        if is_other_silent && !is_cancel && !self.tries_elsewhere(script, index, false, &trigger) {
+        let is_cancel = session.non_invite_client.request.method == Method::Cancel;
+        let is_request_silent = session.non_invite_client.times_out(now) && !is_cancel;
+        let is_invite_silent = session.invite_client.times_out(now);
+        let cancel = session.invite_client.cancel;
+        if is_request_silent && !self.tries_elsewhere(script, index, false, &trigger) {
             failure = Some(Failure::NoResponse);
         }
         if is_invite_silent && !self.tries_elsewhere(script, index, true, &trigger) {
-            failure = Some(silence(cancel));
+            // Nothing has come, or only after it was cancelled.
+            failure = Some(match cancel {
+                Cancel::No => Failure::NoResponse,
+                Cancel::Wanted | Cancel::Sent => Failure::GivenUp,
+            });
         }
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let mut is_unacknowledged = false;
-        if session.invited.timers.give_up_at <= now {
-            session.invited.timers.stop();
-            is_unacknowledged = matches!(session.invited.state, ServerState::Answered(200..300));
+        if session.invite_server.timers.has_expired(now) {
+            session.invite_server.timers.stop();
+            is_unacknowledged = session.invite_server.is_accepted();
             // A change that was refused leaves the call as it was (section 14.2), unless the script
             // waits for the ACK.
             let is_change = !is_unacknowledged && session.dialog.is_confirmed;
@@ -138,8 +119,7 @@ impl Engine {
                 failure = Some(Failure::NoAck);
             }
         }
-        if is_unacknowledged && session.notes.is_bye_wanted {
-            session.notes.is_bye_wanted = false;
+        if is_unacknowledged && std::mem::take(&mut session.notes.is_bye_wanted) {
             self.hang_up(script, index, now);
         }
         if let Some(failure) = failure {
@@ -192,35 +172,14 @@ impl Engine {
 
     /// Does what is due of a user.
     pub(super) fn handle_due_user(&mut self, place: u32, now: Time) {
-        let retry_after = self.config.registration.retry_after;
-        let Some(user) = self.users.get_mut(place) else {
+        let retry_at = now.after(self.config.registration.retry_after);
+        let Some(Due { refresh }) = self.users.take_due(place, now) else {
             return;
         };
-        let is_expired = user.expires_at <= now;
-        if is_expired {
-            user.expires_at = Time::NEVER;
-        }
-        let due = user.refresh_at;
-        let refreshes = due <= now;
-        if refreshes {
-            user.refresh_at = Time::NEVER;
-        }
-        let returns = user.return_at <= now;
-        if returns {
-            user.return_at = Time::NEVER;
-        }
-        if is_expired {
-            self.users.set_registered(place, false);
-        }
-        if refreshes
+        if let Some(due) = refresh
             && self.begin_registration(now, due, place, false).is_err()
-            && let Some(user) = self.users.get_mut(place)
-            && user.registering == NOBODY
         {
-            user.refresh_at = now.after(retry_after);
-        }
-        if returns {
-            self.returning.push_back(place);
+            self.users.postpone_refresh(place, retry_at);
         }
         self.users.arm(place);
     }
@@ -228,26 +187,18 @@ impl Engine {
     /// Begins the next attempts of users who come back: of those who are waiting now, so that attempts which
     /// end at once do not keep this going.
     pub(super) fn let_return(&mut self, now: Time) {
-        for _ in 0..self.returning.len() {
-            let Some(place) = self.returning.pop_front() else {
+        for _ in 0..self.users.returning() {
+            let Some((place, repeat)) = self.users.pop_returning() else {
                 return;
             };
-            let Some(Repeat { script, peer }) = self.users.get(place).and_then(|user| user.repeats)
-            else {
+            let Some(Repeat { script, peer }) = repeat else {
                 continue;
             };
-            match &mut self.repetitions_left {
-                Some(0) => continue,
-                Some(left) => *left -= 1,
-                None => {}
-            }
             if self
                 .start(now, now, script, place, peer, super::Cause::Return)
                 .is_err()
             {
-                if let Some(left) = &mut self.repetitions_left {
-                    *left += 1;
-                }
+                self.users.give_repetition_back();
                 self.come_back(place, false, now);
             }
         }
@@ -255,19 +206,8 @@ impl Engine {
 
     /// Lets a user come back: at once, or after a pause.
     pub(super) fn come_back(&mut self, place: u32, at_once: bool, now: Time) {
-        let pause = self.config.pause_after_failure;
-        let Some(user) = self.users.get_mut(place) else {
-            return;
-        };
-        if user.repeats.is_none() {
-            return;
-        }
-        if at_once {
-            self.returning.push_back(place);
-        } else {
-            user.return_at = now.after(pause);
-            self.users.arm(place);
-        }
+        let later = now.after(self.config.pause_after_failure);
+        self.users.come_back(place, (!at_once).then_some(later));
     }
 }
 
@@ -276,7 +216,7 @@ fn waits_for_ack(script: &Script, session: &Session) -> bool {
     let Some(Step::Expect(expect)) = script.step(session.step) else {
         return false;
     };
-    let is_ack = |expected: &Expected| *expected == Expected::Request(sip::Method::Ack);
+    let is_ack = |expected: &Expected| *expected == Expected::Request(Method::Ack);
     session.state == State::Expecting
         && expect
             .alternatives

@@ -2,8 +2,16 @@
 
 use std::ops::Range;
 
-use super::Transmit;
 use super::config::ConnectionId;
+
+/// A message that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Which way.
+    pub connection: ConnectionId,
+    /// How many octets were appended to the buffer.
+    pub length: usize,
+}
 
 /// Messages that are to be sent.
 #[derive(Debug, Default)]

@@ -1,8 +1,15 @@
 //! The emulated users of an engine: their connections, registrations, and whether they come back.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+
 use super::authentication::Challenged;
-use super::config::{ConnectionId, UserRange};
-use super::session::NOBODY;
+use super::config::{ConnectionId, RegistrationPlan, UserRange};
+use super::directory::Directory;
+use super::identity::NOBODY;
 use super::time::Time;
 use super::wheel::Wheel;
 use crate::script::ScriptId;
@@ -76,12 +83,38 @@ pub(super) struct Users {
     /// Ranges of numbers, and the place of the first one of each.
     ranges: Vec<(UserRange, u32)>,
     users: Vec<User>,
-    wheel: Wheel,
+    /// The users of the list by name.
+    listed: HashMap<Box<[u8]>, u32, RandomState>,
+    deadlines: Wheel,
     registered: u32,
+    /// Users who are to begin something again.
+    returning: VecDeque<u32>,
+    repetitions_left: Option<u64>,
+}
+
+/// What is due of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// When the binding was to be refreshed, where that is now.
+    pub(super) refresh: Option<Time>,
+}
+
+/// How a registration ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Registration {
+    /// The binding stands for so long.
+    Granted(Duration),
+    /// It was removed, or granted for no time.
+    Removed,
+    Failed,
 }
 
 impl Users {
-    pub(super) fn new(ranges: &[UserRange]) -> Users {
+    pub(super) fn new(ranges: &[UserRange], directory: &Directory, keys: RandomState) -> Users {
+        let mut listed = HashMap::with_hasher(keys);
+        for (user, number) in directory.listed.iter().zip(1_u32..) {
+            listed.insert(user.name.as_bytes().into(), number);
+        }
         let mut places = Vec::with_capacity(ranges.len());
         let mut next = 0_u32;
         for range in ranges {
@@ -91,8 +124,11 @@ impl Users {
         Users {
             ranges: places,
             users: vec![User::new(); next as usize],
-            wheel: Wheel::new(),
+            listed,
+            deadlines: Wheel::new(),
             registered: 0,
+            returning: VecDeque::new(),
+            repetitions_left: None,
         }
     }
 
@@ -129,8 +165,93 @@ impl Users {
         self.users.get_mut(place as usize)
     }
 
-    /// Says whether a user is registered.
-    pub(super) fn set_registered(&mut self, place: u32, is_registered: bool) {
+    /// The number of the user of a name; 0 where there is none.
+    pub(super) fn number_of(&self, name: Option<&[u8]>, directory: &Directory) -> u32 {
+        let number = |name| {
+            let listed = self.listed.get(name).copied();
+            listed.or_else(|| directory.number(name))
+        };
+        name.and_then(number).unwrap_or(0)
+    }
+
+    /// Takes what is due of a user, whose binding may have expired, or who may come back.
+    pub(super) fn take_due(&mut self, place: u32, now: Time) -> Option<Due> {
+        let user = self.users.get_mut(place as usize)?;
+        let take = |time: &mut Time| {
+            let due = *time;
+            (due <= now).then(|| {
+                *time = Time::NEVER;
+                due
+            })
+        };
+        let is_expired = take(&mut user.expires_at).is_some();
+        let refresh = take(&mut user.refresh_at);
+        let returns = take(&mut user.return_at).is_some();
+        if is_expired {
+            self.set_registered(place, false);
+        }
+        if returns {
+            self.returning.push_back(place);
+        }
+        Some(Due { refresh })
+    }
+
+    /// A refresh could not be begun: it is tried again, where none is under way.
+    pub(super) fn postpone_refresh(&mut self, place: u32, until: Time) {
+        if let Some(user) = self.users.get_mut(place as usize)
+            && user.registering == NOBODY
+        {
+            user.refresh_at = until;
+        }
+    }
+
+    // Registrations.
+
+    /// The registration of a session has ended. `drawn`, from 0 to 1, spreads the refreshes.
+    pub(super) fn end_registration(
+        &mut self,
+        place: u32,
+        session: u32,
+        registration: Registration,
+        now: Time,
+        (plan, drawn): (&RegistrationPlan, f64),
+    ) {
+        let Some(user) = self.users.get_mut(place as usize) else {
+            return;
+        };
+        if user.registering == session {
+            user.registering = NOBODY;
+        }
+        let is_kept = user.is_kept_registered;
+        let is_registered = match registration {
+            Registration::Granted(lifetime) => {
+                user.expires_at = now.after(lifetime);
+                user.refresh_at = match plan.refresh_after {
+                    Some(part) if is_kept => {
+                        let spread = 1.0 - plan.spread.clamp(0.0, 1.0) * drawn;
+                        now.after(lifetime.mul_f64(part.clamp(0.0, 1.0) * spread))
+                    }
+                    _ => Time::NEVER,
+                };
+                true
+            }
+            Registration::Removed => {
+                user.expires_at = Time::NEVER;
+                user.refresh_at = Time::NEVER;
+                false
+            }
+            Registration::Failed => {
+                if is_kept && plan.refresh_after.is_some() {
+                    user.refresh_at = now.after(plan.retry_after);
+                }
+                user.is_registered
+            }
+        };
+        self.set_registered(place, is_registered);
+        self.arm(place);
+    }
+
+    fn set_registered(&mut self, place: u32, is_registered: bool) {
         let Some(user) = self.users.get_mut(place as usize) else {
             return;
         };
@@ -147,27 +268,92 @@ impl Users {
         self.registered
     }
 
+    // Deadlines.
+
     /// Has a user come up when something is due.
     pub(super) fn arm(&mut self, place: u32) {
         if let Some(user) = self.users.get(place as usize) {
-            self.wheel.set(place, user.next());
+            self.deadlines.set(place, user.next());
         }
     }
 
     /// The next user of whom something is due.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
-        self.wheel.pop_due(now)
+        self.deadlines.pop_due(now)
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.wheel.next_timeout()
+        if !self.returning.is_empty() {
+            return Some(Time::START);
+        }
+        self.deadlines.next_timeout()
     }
 
-    /// Lets nobody come back.
+    // Repetition.
+
+    /// Has a user do something again and again, the first time now.
+    pub(super) fn repeat(&mut self, place: u32, repeat: Repeat) {
+        if let Some(user) = self.users.get_mut(place as usize) {
+            user.repeats = Some(repeat);
+            self.returning.push_back(place);
+        }
+    }
+
+    /// How many more attempts users who come back may begin.
+    pub(super) fn limit_repeating(&mut self, attempts: Option<u64>) {
+        self.repetitions_left = attempts;
+    }
+
+    /// Lets no user come back.
     pub(super) fn stop_repeating(&mut self) {
         for user in &mut self.users {
             user.repeats = None;
             user.return_at = Time::NEVER;
+        }
+        self.returning.clear();
+    }
+
+    /// A user who does something again and again comes back then, or at once.
+    pub(super) fn come_back(&mut self, place: u32, at: Option<Time>) {
+        let Some(user) = self.users.get_mut(place as usize) else {
+            return;
+        };
+        if user.repeats.is_none() {
+            return;
+        }
+        match at {
+            None => self.returning.push_back(place),
+            Some(at) => {
+                user.return_at = at;
+                self.arm(place);
+            }
+        }
+    }
+
+    /// How many users have come back.
+    pub(super) fn returning(&self) -> usize {
+        self.returning.len()
+    }
+
+    /// The next user who has come back, and what begins again, where another attempt may begin.
+    pub(super) fn pop_returning(&mut self) -> Option<(u32, Option<Repeat>)> {
+        let place = self.returning.pop_front()?;
+        let repeats = self.get(place).and_then(|user| user.repeats);
+        let may_begin = |_: &Repeat| match &mut self.repetitions_left {
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => true,
+        };
+        Some((place, repeats.filter(may_begin)))
+    }
+
+    /// An attempt of a user who has come back was not begun.
+    pub(super) fn give_repetition_back(&mut self) {
+        if let Some(left) = &mut self.repetitions_left {
+            *left += 1;
         }
     }
 }
@@ -176,6 +362,11 @@ impl Users {
 mod tests {
     use super::*;
 
+    fn users(ranges: &[UserRange]) -> Users {
+        let keys = RandomState::with_seeds(1, 2, 3, 4);
+        Users::new(ranges, &Directory::default(), keys)
+    }
+
     #[test]
     fn numbers_and_places_belong_together() {
         let step = |first, count| UserRange {
@@ -183,7 +374,7 @@ mod tests {
             count,
             step: 2,
         };
-        let users = Users::new(&[step(2, 3), step(102, 2)]);
+        let users = users(&[step(2, 3), step(102, 2)]);
         let places: Vec<_> = (0..110)
             .filter_map(|number| Some((number, users.place(number)?)))
             .collect();
@@ -192,6 +383,58 @@ mod tests {
             assert_eq!(users.number(place), number);
         }
         assert_eq!(users.number(5), 0);
+    }
+
+    #[test]
+    fn a_binding_is_refreshed_in_time_and_expires() {
+        let seconds = Duration::from_secs;
+        let at = |time| Time::START.after(seconds(time));
+        let plan = RegistrationPlan {
+            spread: 0.0,
+            ..RegistrationPlan::default()
+        };
+        let mut users = users(&[UserRange::new(1, 1)]);
+        users.get_mut(0).unwrap().is_kept_registered = true;
+        let granted = Registration::Granted(seconds(100));
+        users.end_registration(0, 5, granted, at(0), (&plan, 0.5));
+        assert_eq!(users.registered(), 1);
+        assert_eq!(users.take_due(0, at(89)), Some(Due { refresh: None }));
+        let refresh = Some(at(90));
+        assert_eq!(users.take_due(0, at(90)), Some(Due { refresh }));
+        users.end_registration(0, 6, Registration::Failed, at(91), (&plan, 0.5));
+        assert_eq!(users.registered(), 1);
+        assert_eq!(users.take_due(0, at(100)), Some(Due { refresh: None }));
+        assert_eq!(users.registered(), 0);
+        let refresh = Some(at(121));
+        assert_eq!(users.take_due(0, at(121)), Some(Due { refresh }));
+        users.end_registration(0, 7, Registration::Removed, at(122), (&plan, 0.5));
+        assert_eq!(users.take_due(0, at(9_999)), Some(Due { refresh: None }));
+    }
+
+    #[test]
+    fn users_come_back_as_often_as_they_may() {
+        let repeat = Repeat {
+            script: ScriptId(0),
+            peer: 7,
+        };
+        let mut users = users(&[UserRange::new(1, 2)]);
+        users.come_back(0, None);
+        assert_eq!(users.returning(), 0);
+        users.limit_repeating(Some(1));
+        users.repeat(0, repeat);
+        users.repeat(1, repeat);
+        assert_eq!(users.next_timeout(), Some(Time::START));
+        assert_eq!(users.pop_returning(), Some((0, Some(repeat))));
+        assert_eq!(users.pop_returning(), Some((1, None)));
+        users.give_repetition_back();
+        users.come_back(1, Some(Time::START));
+        assert_eq!(users.pop_returning(), None);
+        users.take_due(1, Time::START);
+        assert_eq!(users.pop_returning(), Some((1, Some(repeat))));
+        users.come_back(0, None);
+        users.stop_repeating();
+        users.come_back(0, None);
+        assert_eq!(users.pop_returning(), None);
     }
 
     #[test]

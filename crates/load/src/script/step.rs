@@ -15,6 +15,11 @@ use super::variable::Variable;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StepNumber(pub u16);
 
+impl StepNumber {
+    /// The number of no step.
+    pub(crate) const NONE: StepNumber = StepNumber(u16::MAX);
+}
+
 /// What a run does at a time. Runs go on with the next step unless it says otherwise.
 #[derive(Clone, Debug)]
 pub enum Step {

@@ -1,0 +1,36 @@
+//! Keyed hashes of what comes from the network: short to keep, and not to be made collide on purpose.
+
+use ahash::RandomState;
+
+use super::received::Received;
+
+/// Hashes texts from the network with keys of its own.
+#[derive(Debug)]
+pub(super) struct Fingerprints(RandomState);
+
+impl Fingerprints {
+    pub(super) fn new(keys: RandomState) -> Fingerprints {
+        Fingerprints(keys)
+    }
+
+    /// The fingerprint of a text.
+    pub(super) fn text(&self, text: &[u8]) -> u64 {
+        self.0.hash_one(text)
+    }
+
+    /// The fingerprint of a tag, which is never 0.
+    pub(super) fn tag(&self, tag: &[u8]) -> u64 {
+        self.text(tag) | 1
+    }
+
+    /// What tells a request's transaction from all others: its branch, and who has sent it (RFC 3261 section
+    /// 17.2.3).
+    pub(super) fn transaction(&self, request: &Received<'_>) -> u64 {
+        self.0.hash_one((request.sent_by(), request.branch()))
+    }
+
+    /// What tells a caller's call from all others: its Call-ID and the caller's tag.
+    pub(super) fn call(&self, call_id: &[u8], caller: &[u8]) -> u64 {
+        self.0.hash_one((call_id, caller))
+    }
+}
