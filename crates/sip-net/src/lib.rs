@@ -14,20 +14,27 @@
 
 mod activity;
 mod address_kind;
-mod asked;
+mod awaiting_response;
 mod budget;
 mod config;
+mod connection_end;
 mod connections;
-mod departures;
+mod icmp;
 mod impairments;
+mod inbound;
 mod incoming;
 mod keep_alive;
-mod last_resort;
 mod listen;
+mod listeners;
+mod message_log;
+mod outbound;
+mod outbound_message;
 pub mod resolve;
+mod response_fallback;
 mod routes;
+mod running;
 mod sctp;
-mod shared;
+mod send_queue;
 mod start_error;
 mod statistics;
 mod stream;
@@ -37,22 +44,22 @@ mod tls;
 mod trace;
 mod transports;
 mod udp;
-mod unanswered;
-mod undelivered;
 mod unread;
 
 pub use ::tap::SipTap;
-pub use config::{Limits, SipNetConfig};
+pub use config::{
+    Limits, SctpOver, SipNetConfig, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy,
+    WebSocketConfig,
+};
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
 pub use listen::{Listen, ListenParseError};
-pub use sctp::{SctpAssociation, SctpOver, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy};
+pub use sctp::SctpAssociation;
 pub use sctp_net::Tap;
 pub use sctp_net::{
     AssociationState, AssociationStatistics, AssociationStatus, PathState, PathStatus,
 };
 pub use start_error::{StartError, StartProblem};
 pub use statistics::WireStatistics;
-pub use stream::WebSocketConfig;
 pub use tls::{
     Authorities, CertificateFiles, ClientCertificates, TlsClientConfig, TlsConfig, TlsError,
     TlsServerConfig, UnknownClientCertificates,

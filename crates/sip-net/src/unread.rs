@@ -15,20 +15,20 @@ impl Unread {
         self.0.store(true, Relaxed);
     }
 
-    /// The worker, of so many, that is to have a datagram unread; `owner_of_call` tells whose a Call-ID is. `None` where it
+    /// The worker, of so many, that is to have a datagram unread; `worker_of_call` tells whose a Call-ID is. `None` where it
     /// has to be read to know whose it is, or begins as no message does.
-    pub(crate) fn owner_of(
+    pub(crate) fn worker_of(
         &self,
         payload: &[u8],
         workers: usize,
-        owner_of_call: impl FnOnce(&str) -> usize,
+        worker_of_call: impl FnOnce(&str) -> usize,
     ) -> Option<usize> {
         if !self.0.load(Relaxed) || !begins_with_start_line(payload) {
             return None;
         }
         match workers {
             1 => Some(0),
-            _ => peek_call_id(payload).map(owner_of_call),
+            _ => peek_call_id(payload).map(worker_of_call),
         }
     }
 }
@@ -40,8 +40,8 @@ mod tests {
     const INVITE: &[u8] =
         b"INVITE sip:a@b SIP/2.0\r\nSubject: x\r\nCall-ID: 7\r\nCSeq: 1 INVITE\r\n\r\n";
 
-    fn owner(unread: &Unread, payload: &[u8], workers: usize) -> Option<usize> {
-        unread.owner_of(payload, workers, |call_id| {
+    fn worker(unread: &Unread, payload: &[u8], workers: usize) -> Option<usize> {
+        unread.worker_of(payload, workers, |call_id| {
             assert_eq!(call_id, "7");
             1
         })
@@ -50,12 +50,12 @@ mod tests {
     #[test]
     fn who_serves_the_call_gets_it_unread_once_that_is_wanted() {
         let unread = Unread::default();
-        assert_eq!(owner(&unread, INVITE, 2), None);
+        assert_eq!(worker(&unread, INVITE, 2), None);
         unread.set();
-        assert_eq!(owner(&unread, INVITE, 2), Some(1));
-        assert_eq!(owner(&unread, INVITE, 1), Some(0));
+        assert_eq!(worker(&unread, INVITE, 2), Some(1));
+        assert_eq!(worker(&unread, INVITE, 1), Some(0));
         let response = b"SIP/2.0 200 OK\r\nCall-ID: 7 \r\n\r\n";
-        assert_eq!(owner(&unread, response, 2), Some(1));
+        assert_eq!(worker(&unread, response, 2), Some(1));
     }
 
     #[test]
@@ -66,11 +66,11 @@ mod tests {
             &b"BYE sip:a@b SIP/2.0\r\ni: 7\r\n\r\n"[..],
             b"BYE sip:a@b SIP/2.0\r\nCall-ID:\r\n 7\r\n\r\n",
         ] {
-            assert_eq!(owner(&unread, compact, 2), Some(1));
+            assert_eq!(worker(&unread, compact, 2), Some(1));
         }
         let other = b"BYE sip:a@b SIP/2.0\r\n\r\n";
-        assert_eq!(owner(&unread, other, 2), None);
-        assert_eq!(owner(&unread, other, 1), Some(0));
+        assert_eq!(worker(&unread, other, 2), None);
+        assert_eq!(worker(&unread, other, 1), Some(0));
     }
 
     #[test]
@@ -78,8 +78,8 @@ mod tests {
         let unread = Unread::default();
         unread.set();
         for other in [&b"INVITE "[..], b"", b"x\r\nCall-ID: 7\r\n\r\n"] {
-            assert_eq!(owner(&unread, other, 2), None);
-            assert_eq!(owner(&unread, other, 1), None);
+            assert_eq!(worker(&unread, other, 2), None);
+            assert_eq!(worker(&unread, other, 1), None);
         }
     }
 }

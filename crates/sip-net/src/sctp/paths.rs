@@ -6,21 +6,21 @@ use sctp_net::{Notification, PathChange, PathState};
 
 use crate::incoming::CloseReason;
 
-use super::association::{Carrier, Contents};
+use super::association::{AssociationTask, Payload};
 use super::snapshot::Shown;
 
 /// Keeps the table of connections told of every address that has been proved to be the peer's (RFC
 /// 9260 section 5.4), so that messages to any of them use this association. An address that the peer
 /// merely claims would let it take what is meant for another. Who watches is told how many there are. Ends where the
 /// association has to.
-pub(super) async fn follow(carrier: &Carrier<'_>, shown: &Shown) -> CloseReason {
-    let Carrier {
-        shared,
+pub(super) async fn follow(task: &AssociationTask<'_>, shown: &Shown) -> CloseReason {
+    let AssociationTask {
+        sctp,
         connection,
         association,
         ..
-    } = carrier;
-    let connections = &shared.connections;
+    } = task;
+    let connections = &sctp.connections;
     let notifications = association.notifications();
     let at = |ip: IpAddr| SocketAddr::new(ip, connection.remote.port());
     // Before, messages to the peer's address do not use the association either.
@@ -31,7 +31,7 @@ pub(super) async fn follow(carrier: &Carrier<'_>, shown: &Shown) -> CloseReason 
     if let Some(status) = association.status().await {
         for path in &status.paths {
             if path.state != PathState::Unconfirmed {
-                connections.reached_at(connection, at(path.address.remote));
+                connections.add_address(connection, at(path.address.remote));
                 proved.push(path.address.remote);
             }
         }
@@ -47,10 +47,10 @@ pub(super) async fn follow(carrier: &Carrier<'_>, shown: &Shown) -> CloseReason 
                 let remote = path.remote;
                 tracing::debug!(peer = %connection.remote, %remote, ?change, ?state, "path");
                 if change == PathChange::Removed {
-                    connections.not_reached_at(connection, at(remote));
+                    connections.remove_address(connection, at(remote));
                     proved.retain(|one| *one != remote);
                 } else if state != PathState::Unconfirmed {
-                    connections.reached_at(connection, at(remote));
+                    connections.add_address(connection, at(remote));
                     if !proved.contains(&remote) {
                         proved.push(remote);
                     }
@@ -58,7 +58,7 @@ pub(super) async fn follow(carrier: &Carrier<'_>, shown: &Shown) -> CloseReason 
                 shown.has_paths(proved.len());
             }
             // The peer has begun anew and knows nothing of the sessions.
-            Notification::Restarted { .. } if matches!(carrier.contents, Contents::Records(_)) => {
+            Notification::Restarted { .. } if matches!(task.payload, Payload::Records(_)) => {
                 return CloseReason::Tls("the peer restarted".to_owned());
             }
             _ => {}

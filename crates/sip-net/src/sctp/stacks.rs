@@ -7,15 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sctp_net::{Endpoint, Stack};
 use sip::Transport;
 
-use crate::config::SipNetConfig;
+use crate::config::{SctpOver, SipNetConfig};
 use crate::impairments::Impairments;
 use crate::listen::Listen;
-use crate::shared::Shared;
+use crate::routes::Routes;
 use crate::start_error::StartProblem;
 use crate::statistics::WireStatistics;
 
-use super::over::{Opener, SctpOver};
-use super::snapshot::Associations;
+use super::opener::Opener;
 
 /// The stacks under our SCTP, one for each set of local addresses, and the SCTP ports on them.
 #[derive(Debug)]
@@ -28,8 +27,6 @@ pub(crate) struct SctpStacks {
     tls_streams: u16,
     listeners: Vec<SctpListener>,
     stacks: Mutex<Stacks>,
-    /// For those who watch.
-    pub(crate) associations: Associations,
 }
 
 /// An SCTP port that listens.
@@ -42,6 +39,23 @@ pub(crate) struct SctpListener {
     /// The first local IP address and the SCTP port.
     pub(crate) address: SocketAddr,
     pub(crate) endpoint: Endpoint,
+}
+
+impl SctpListener {
+    /// What it listens on.
+    pub(super) fn listen(&self) -> Listen {
+        self.configured.unwrap_or(Listen {
+            transport: self.transport,
+            address: self.address,
+        })
+    }
+}
+
+/// What [`SctpStacks::common_endpoint`] found.
+pub(super) enum CommonEndpoint {
+    Open(Endpoint),
+    /// It was opened for this: peers are to be accepted on it.
+    New(SctpListener),
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +87,6 @@ impl SctpStacks {
             tls_streams: config.tls_streams.max(1),
             listeners: Vec::new(),
             stacks: Mutex::default(),
-            associations: Associations::default(),
         }
     }
 
@@ -134,64 +147,71 @@ impl SctpStacks {
     }
 
     /// The SCTP port from which to begin an association: that of the listener that suits the peer
-    /// best, else one for all, else, for a private one, a new one.
-    pub(super) fn endpoint_toward(
+    /// best, else one for all.
+    pub(super) fn common_endpoint(
         &self,
-        shared: &Arc<Shared>,
+        routes: &Routes,
         transport: Transport,
         remote: SocketAddr,
-        private: bool,
-    ) -> io::Result<Endpoint> {
-        let listeners = self
-            .listeners
-            .iter()
-            .filter(|listener| listener.transport == transport)
-            .map(|listener| (listener.address, listener));
-        let listener = shared.routes.choose(remote, listeners);
-        if let Some((_, listener)) = listener
-            && !private
-        {
-            return Ok(listener.endpoint.clone());
+    ) -> io::Result<CommonEndpoint> {
+        if let Some((_, listener)) = self.listener_toward(routes, transport, remote) {
+            return Ok(CommonEndpoint::Open(listener.endpoint.clone()));
         }
-        let ip = match listener {
-            Some((address, _)) => address.ip(),
-            None => shared.routes.source(remote.ip())?,
-        };
+        let ip = routes.source(remote.ip())?;
         let addresses = self.group_of(ip);
         let mut stacks = self.lock();
-        let open = stacks.at(&addresses, &self.opener)?;
-        let stack = &open.stack;
-        let config = self.settings(transport, &open);
-        if private {
-            // The one that is about to be begun: no peer can begin others.
-            return stack.endpoint(
-                0,
-                sctp::EndpointConfig {
-                    max_associations: 1,
-                    ..config
-                },
-            );
-        }
         let client = stacks
             .clients
             .iter()
             .find(|(at, carries, _)| *at == addresses && *carries == transport);
         if let Some((_, _, endpoint)) = client {
-            return Ok(endpoint.clone());
+            return Ok(CommonEndpoint::Open(endpoint.clone()));
         }
-        let endpoint = stack.endpoint(0, config)?;
+        let open = stacks.at(&addresses, &self.opener)?;
+        let endpoint = open.stack.endpoint(0, self.settings(transport, &open))?;
         stacks
             .clients
             .push((addresses, transport, endpoint.clone()));
-        // The peer may open an association of its own for a response (RFC 3261 section 18.1.1).
-        let listener = SctpListener {
+        Ok(CommonEndpoint::New(SctpListener {
             transport,
             configured: None,
             address: SocketAddr::new(ip, endpoint.port()),
-            endpoint: endpoint.clone(),
+            endpoint,
+        }))
+    }
+
+    /// A new SCTP port from which to begin one association, at the address of the listener that suits the peer best.
+    pub(super) fn private_endpoint(
+        &self,
+        routes: &Routes,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> io::Result<Endpoint> {
+        let ip = match self.listener_toward(routes, transport, remote) {
+            Some((address, _)) => address.ip(),
+            None => routes.source(remote.ip())?,
         };
-        shared.tasks.spawn(super::accept(shared.clone(), listener));
-        Ok(endpoint)
+        let open = self.lock().at(&self.group_of(ip), &self.opener)?;
+        let config = sctp::EndpointConfig {
+            // The one that is about to be begun: no peer can begin others.
+            max_associations: 1,
+            ..self.settings(transport, &open)
+        };
+        open.stack.endpoint(0, config)
+    }
+
+    fn listener_toward(
+        &self,
+        routes: &Routes,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Option<(SocketAddr, &SctpListener)> {
+        let listeners = self
+            .listeners
+            .iter()
+            .filter(|listener| listener.transport == transport)
+            .map(|listener| (listener.address, listener));
+        routes.choose(remote, listeners)
     }
 
     /// The local addresses that an SCTP port at this one has: first this one, then those that

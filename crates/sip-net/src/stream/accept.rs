@@ -10,17 +10,17 @@ use sip::Transport;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::handshake::receive;
 use super::link::{Link, end};
 use super::octets::Octets;
-use super::{FAREWELL, serve};
-use crate::connections::{Connection, Outgoing};
+use super::serve::FAREWELL;
+use super::transport::StreamTransport;
+use crate::connections::Connection;
 use crate::incoming::SendError;
 use crate::listen::Listen;
-use crate::shared::Shared;
+use crate::outbound::Outbound;
 
 /// A listening socket and the listener of the settings that it is for.
 #[derive(Debug)]
@@ -70,104 +70,107 @@ fn bind(address: SocketAddr, shares: bool) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Accepts connections until everything stops.
-pub(crate) async fn accept(shared: Arc<Shared>, listener: StreamListener) {
-    let StreamListener { socket, listen } = listener;
-    let mut stopped = pin!(shared.tasks.stopped());
-    loop {
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
-            () = &mut stopped => return,
-        };
-        let counters = shared.counters(listen.transport);
-        match accepted {
-            Ok((stream, remote)) => {
-                if let Err(error) = admit(&shared, listen, stream, remote) {
-                    counters.connections_refused.increment();
-                    tracing::debug!(%listen, %remote, %error, "connection refused");
+impl StreamTransport {
+    /// Accepts connections until everything stops.
+    pub(crate) async fn accept(self: Arc<Self>, outbound: Arc<Outbound>, listener: StreamListener) {
+        let StreamListener { socket, listen } = listener;
+        let mut stopped = pin!(self.tasks.stopped());
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted,
+                () = &mut stopped => return,
+            };
+            let counters = self.log.counters(listen.transport);
+            match accepted {
+                Ok((stream, remote)) => {
+                    if let Err(error) = self.admit(&outbound, listen, stream, remote) {
+                        counters.connections_refused.increment();
+                        tracing::debug!(%listen, %remote, %error, "connection refused");
+                    }
+                }
+                Err(error) => {
+                    counters.accept_errors.increment();
+                    tracing::warn!(%error, "cannot accept connections");
+                    // Out of descriptors, say: the connection stays in the backlog, and trying again
+                    // at once would spin.
+                    sleep(ACCEPT_RETRY).await;
                 }
             }
+        }
+    }
+
+    /// Begins to serve a connection; where there is no room for it, dropping it closes it.
+    fn admit(
+        self: &Arc<Self>,
+        outbound: &Arc<Outbound>,
+        listen: Listen,
+        stream: TcpStream,
+        remote: SocketAddr,
+    ) -> Result<(), SendError> {
+        let transport = listen.transport;
+        let has_handshake = transport != Transport::Tcp;
+        // It fails only on a connection that has ended already, which reading will tell.
+        let _ = stream.set_nodelay(true);
+        let socket = Arc::new(stream);
+        let connection = match has_handshake {
+            true => self.connections.accept_with_handshake(transport, remote)?,
+            false => self.connections.accept(transport, remote)?,
+        };
+        connection.counted_by(socket.clone());
+        let counters = self.log.counters(transport);
+        counters.connections_accepted.increment();
+        let (streams, outbound) = (self.clone(), outbound.clone());
+        self.tasks.spawn(async move {
+            if has_handshake {
+                let task = streams.shake_hands(outbound, listen, connection, socket);
+                task.await;
+            } else {
+                let link = Link::stream(Octets::plain(socket));
+                streams.serve(outbound, connection, link).await;
+            }
+        });
+        Ok(())
+    }
+
+    /// Makes the handshakes of TLS and WebSocket, then serves the connection.
+    async fn shake_hands(
+        &self,
+        outbound: Arc<Outbound>,
+        listen: Listen,
+        connection: Arc<Connection>,
+        socket: Arc<TcpStream>,
+    ) {
+        let limit = self.limits.handshake_timeout;
+        let counters = self.log.counters(listen.transport);
+        let remote = connection.remote;
+        let negotiated = tokio::select! {
+            negotiated = timeout(limit, receive(self, listen, socket.clone())) => match negotiated {
+                Ok(negotiated) => negotiated.map_err(|error| error.to_string()),
+                Err(_) => Err("not finished in time".to_owned()),
+            },
+            () = self.tasks.stopped() => Err("stopped".to_owned()),
+            reason = connection.close_requested() => {
+                counters.connections_displaced.increment();
+                tracing::debug!(%listen, %remote, %reason, "handshake given up");
+                self.connections.remove(&connection);
+                return;
+            }
+        };
+        match negotiated {
+            Ok((link, names)) => {
+                self.connections.handshake_done(&connection);
+                if !names.is_empty() {
+                    outbound.report_names(&connection, names).await;
+                }
+                self.serve(outbound, connection, link).await;
+            }
             Err(error) => {
-                counters.accept_errors.increment();
-                tracing::warn!(%error, "cannot accept connections");
-                // Out of descriptors, say: the connection stays in the backlog, and trying again
-                // at once would spin.
-                sleep(ACCEPT_RETRY).await;
+                self.connections.handshake_failed(&connection);
+                counters.handshakes_failed.increment();
+                tracing::debug!(%listen, %remote, %error, "handshake failed");
+                let _ = timeout(FAREWELL, end(&socket)).await;
+                self.connections.remove(&connection);
             }
-        }
-    }
-}
-
-/// Begins to serve a connection; where there is no room for it, dropping it closes it.
-fn admit(
-    shared: &Arc<Shared>,
-    listen: Listen,
-    stream: TcpStream,
-    remote: SocketAddr,
-) -> Result<(), SendError> {
-    let transport = listen.transport;
-    let is_proved = transport == Transport::Tcp;
-    // It fails only on a connection that has ended already, which reading will tell.
-    let _ = stream.set_nodelay(true);
-    let socket = Arc::new(stream);
-    let connections = &shared.connections;
-    let opening = match is_proved {
-        true => connections.accepted(transport, remote)?,
-        false => connections.accepted_unproved(transport, remote)?,
-    };
-    opening.0.counted_by(socket.clone());
-    shared.counters(transport).connections_accepted.increment();
-    if is_proved {
-        let link = Link::stream(Octets::plain(socket));
-        let (connection, queue) = opening;
-        shared
-            .tasks
-            .spawn(serve(shared.clone(), connection, queue, link));
-    } else {
-        let task = prove(shared.clone(), listen, opening, socket);
-        shared.tasks.spawn(task);
-    }
-    Ok(())
-}
-
-/// Makes the handshakes of TLS and WebSocket, then serves the connection.
-async fn prove(
-    shared: Arc<Shared>,
-    listen: Listen,
-    (connection, queue): (Arc<Connection>, mpsc::Receiver<Outgoing>),
-    socket: Arc<TcpStream>,
-) {
-    let limit = shared.config.limits.handshake_timeout;
-    let proved = tokio::select! {
-        proved = timeout(limit, receive(&shared, listen, socket.clone())) => match proved {
-            Ok(proved) => proved.map_err(|error| error.to_string()),
-            Err(_) => Err("not finished in time".to_owned()),
-        },
-        () = shared.tasks.stopped() => Err("stopped".to_owned()),
-        reason = connection.close_requested() => {
-            shared.counters(listen.transport).connections_displaced.increment();
-            tracing::debug!(%listen, remote = %connection.remote, %reason, "handshake given up");
-            shared.connections.remove(&connection);
-            return;
-        }
-    };
-    match proved {
-        Ok((link, names)) => {
-            shared.connections.proved(&connection);
-            if !names.is_empty() {
-                shared.identified(&connection, names).await;
-            }
-            serve(shared, connection, queue, link).await;
-        }
-        Err(error) => {
-            shared.connections.disproved(&connection);
-            shared
-                .counters(listen.transport)
-                .handshakes_failed
-                .increment();
-            tracing::debug!(%listen, remote = %connection.remote, %error, "handshake failed");
-            let _ = timeout(FAREWELL, end(&socket)).await;
-            shared.connections.remove(&connection);
         }
     }
 }

@@ -9,11 +9,11 @@ use tokio::net::TcpStream;
 
 use super::link::Link;
 use super::octets::Octets;
+use super::transport::StreamTransport;
 use super::websocket;
 use crate::connections::Connection;
 use crate::incoming::SendError;
 use crate::listen::Listen;
-use crate::shared::Shared;
 use crate::tls::{server_name, sip_domains};
 
 /// A connection that messages can go over, and the names that the peer's certificate has shown.
@@ -21,14 +21,17 @@ pub(super) type Negotiated = (Link, Vec<Box<str>>);
 
 /// Our part where a peer has opened the connection.
 pub(super) async fn receive(
-    shared: &Shared,
+    streams: &StreamTransport,
     listen: Listen,
     socket: Arc<TcpStream>,
 ) -> io::Result<Negotiated> {
     let transport = listen.transport;
     let octets = match transport {
         Transport::Tls | Transport::Wss => {
-            let config = shared.tls.server_config(listen).map_err(io::Error::other)?;
+            let config = streams
+                .tls
+                .server_config(listen)
+                .map_err(io::Error::other)?;
             let session = ServerConnection::new(config).map_err(io::Error::other)?;
             Octets::negotiate(socket, session.into()).await?
         }
@@ -37,7 +40,7 @@ pub(super) async fn receive(
     let names = names(&octets);
     let link = match transport {
         Transport::Ws | Transport::Wss => {
-            let socket = websocket::accept(octets, &shared.config).await?;
+            let socket = websocket::accept(octets, streams).await?;
             Link::websocket(socket)
         }
         _ => Link::stream(octets),
@@ -47,7 +50,7 @@ pub(super) async fn receive(
 
 /// Our part where we have opened the connection.
 pub(super) async fn begin(
-    shared: &Shared,
+    streams: &StreamTransport,
     connection: &Connection,
     socket: Arc<TcpStream>,
 ) -> Result<Negotiated, SendError> {
@@ -55,7 +58,7 @@ pub(super) async fn begin(
     let name = server_name(connection.peer.as_deref(), remote);
     let octets = match transport {
         Transport::Tls | Transport::Wss => {
-            let config = shared.tls.client_config(transport).await;
+            let config = streams.tls.client_config(transport).await;
             let config = config.map_err(|error| SendError::Tls(error.to_string()))?;
             let session = ClientConnection::new(config, name.clone())
                 .map_err(|error| SendError::Tls(error.to_string()))?;
@@ -67,12 +70,12 @@ pub(super) async fn begin(
     };
     let names = names(&octets);
     if let Some(suite) = octets.cipher_suite() {
-        shared.tls.note_cipher_suite(suite);
+        streams.tls.note_cipher_suite(suite);
     }
     let link = match transport {
         Transport::Ws | Transport::Wss => {
             let host = name.to_str();
-            websocket::connect(octets, &host, connection, &shared.config)
+            websocket::connect(octets, &host, connection, streams)
                 .await
                 .map(Link::websocket)?
         }

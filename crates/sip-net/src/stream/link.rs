@@ -9,22 +9,19 @@ use bytes::Buf;
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 use tungstenite::WebSocket;
 
 use super::octets::{Octets, with_room_to_read, would_block};
 use super::received::Received;
 use super::websocket::{self, CloseCode};
-use crate::connections::Outgoing;
+use crate::outbound_message::OutboundMessage;
 
-/// What the halves of a connection share, and those who write to it themselves. The lock is held while octets move and never
-/// while something is waited for.
+/// What the task of a connection and those who send by it share. The lock is held while octets move and never while
+/// something is waited for.
 #[derive(Debug)]
 pub(super) struct Link {
     socket: Arc<TcpStream>,
     wire: Mutex<Wire>,
-    /// Something is left to be written: an answer of TLS or of the WebSocket, or what the kernel had no room for.
-    unwritten: Notify,
 }
 
 /// What is inside TCP.
@@ -72,7 +69,6 @@ impl Link {
         Link {
             socket,
             wire: Mutex::new(wire),
-            unwritten: Notify::new(),
         }
     }
 
@@ -109,10 +105,8 @@ impl Link {
                 })
             }
         };
-        // What TLS or the WebSocket answers goes out with the next message otherwise.
-        if wire.flush().is_err() {
-            self.unwritten.notify_one();
-        }
+        // What there is no room for is left to the writer, and an error comes again.
+        let _ = wire.flush();
         received
     }
 
@@ -135,13 +129,17 @@ impl Link {
     ///
     /// # Errors
     /// `WouldBlock` where there is no room.
-    pub(super) fn write(&self, pending: &VecDeque<Outgoing>, skip: usize) -> io::Result<Written> {
+    pub(super) fn write(
+        &self,
+        pending: &VecDeque<OutboundMessage>,
+        skip: usize,
+    ) -> io::Result<Written> {
         match &mut *self.lock() {
             Wire::Stream(octets) => {
                 let mut slices = [IoSlice::new(&[]); WRITE_BATCH];
                 let mut skip = skip;
-                for (slice, outgoing) in slices.iter_mut().zip(pending) {
-                    let mut payload = &outgoing.payload[..];
+                for (slice, message) in slices.iter_mut().zip(pending) {
+                    let mut payload = &message.payload[..];
                     payload.advance(skip);
                     skip = 0;
                     *slice = IoSlice::new(payload);
@@ -154,7 +152,7 @@ impl Link {
                 is_unwritten,
                 ..
             } => {
-                let payloads = pending.iter().map(|outgoing| &outgoing.payload);
+                let payloads = pending.iter().map(|message| &message.payload);
                 let written = websocket::write(socket, payloads)?;
                 *is_unwritten = true;
                 Ok(Written::Messages(written))
@@ -182,17 +180,7 @@ impl Link {
         self.lock().flush()
     }
 
-    /// Lets the task of the connection write what there is.
-    pub(super) fn wake_writer(&self) {
-        self.unwritten.notify_one();
-    }
-
-    /// Ends when somebody has left something to be written.
-    pub(super) async fn unwritten(&self) {
-        self.unwritten.notified().await;
-    }
-
-    /// Sends a ping where the transport has one.
+    /// Prepares a ping where the transport has one.
     pub(super) fn ping(&self) {
         if let Wire::WebSocket {
             socket,
@@ -203,7 +191,6 @@ impl Link {
             websocket::ping(socket);
             *is_unwritten = true;
         }
-        self.unwritten.notify_one();
     }
 
     /// Whether a peer that sends no more can still be answered: a WebSocket ends for both.

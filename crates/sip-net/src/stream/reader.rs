@@ -3,37 +3,34 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
-use sip::{Flow, Frame, FramingLimits, Message, StreamReader, Transport};
+use sip::{Flow, Frame, FramingError, FramingLimits, Message, StreamReader, Transport};
 use tokio::time::sleep_until;
 
 use super::link::Link;
 use super::octets::{with_room_to_read, would_block};
-use super::outbox::Outbox;
 use super::partial::PartialMessage;
 use super::received::Received;
-use crate::activity::Activity;
-use crate::connections::{Connection, OpenedBy, Outgoing};
+use super::sender::StreamSender;
+use super::transport::StreamTransport;
+use super::unanswered::Unanswered;
+use crate::connections::{Connection, OpenedBy};
+use crate::inbound::{ReceiverGone, WorkerQueues};
 use crate::incoming::{CloseReason, MalformedReason};
 use crate::keep_alive::{PONG, is_keep_alive, is_ping};
-use crate::shared::{Delivery, NobodyListens, Shared, WaysIn};
-use crate::statistics::Counters;
-use crate::trace;
-use crate::unanswered::Unanswered;
+use crate::outbound_message::OutboundMessage;
 
 /// Cuts what comes into messages and hands them to the user.
 pub(super) struct Reader<'a> {
-    shared: &'a Arc<Shared>,
+    transport: &'a StreamTransport,
     connection: &'a Connection,
     flow: Flow,
     link: &'a Link,
-    activity: &'a Activity,
     unanswered: &'a Unanswered,
     framing: StreamReader,
-    /// What has come and could not be handed over: a message that is not whole, or while a queue is full some that are.
+    /// What has come of a message that is not whole.
     partial: BytesMut,
     /// How much that is, as far as it counts.
     held: PartialMessage,
@@ -47,25 +44,24 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(
-        shared: &'a Arc<Shared>,
+        transport: &'a StreamTransport,
         connection: &'a Connection,
-        outbox: &'a Outbox,
+        sender: &'a StreamSender,
     ) -> Reader<'a> {
-        let limits = &shared.config.limits;
+        let limits = &transport.limits;
         let framing = StreamReader::new(FramingLimits {
             header_bytes: limits.max_header_bytes,
             body_bytes: limits.max_body_bytes,
         });
         Reader {
-            shared,
+            transport,
             connection,
-            flow: outbox.flow,
-            link: &outbox.link,
-            activity: &outbox.activity,
-            unanswered: &outbox.unanswered,
+            flow: sender.flow,
+            link: &sender.link,
+            unanswered: &sender.unanswered,
             framing,
             partial: BytesMut::new(),
-            held: shared
+            held: transport
                 .partial_messages
                 .part(connection.id, connection.remote),
             whole_at: 0,
@@ -111,14 +107,14 @@ impl<'a> Reader<'a> {
 
     /// When the peer must have sent something, and what becomes of the connection otherwise.
     fn deadline(&self) -> (Instant, CloseReason) {
-        let limits = &self.shared.config.limits;
+        let limits = &self.transport.limits;
         let due = match self.partial_since {
             Some(since) => (
                 since + limits.partial_message_timeout,
                 CloseReason::PartialMessage,
             ),
             None => (
-                self.activity.last() + limits.idle_timeout,
+                self.connection.activity.last() + limits.idle_timeout,
                 CloseReason::Idle,
             ),
         };
@@ -131,26 +127,47 @@ impl<'a> Reader<'a> {
     /// Reads once and takes what has come.
     async fn take(&mut self) -> Result<(), CloseReason> {
         // For as long as this takes the queues do not end.
-        let ways_in = self.shared.ways_in().ok_or(CloseReason::Local)?;
-        let (received, now, handed) = with_room_to_read(|room| {
+        let queues = self.transport.inbound.queues()?;
+        let mut frames = Vec::new();
+        let (received, framed) = with_room_to_read(|room| {
             let received = self.link.read(room);
-            let now = Instant::now();
-            let handed = match received {
+            let framed = match received {
                 Ok(Received::Octets(length)) => {
                     let octets = room.get(..length).unwrap_or_default();
-                    self.hand_over_new(&ways_in, octets, now)
+                    self.take_frames(octets, &mut frames)
                 }
-                _ => Handed::All,
+                _ => Ok(()),
             };
-            (received, now, handed)
+            (received, framed)
         });
+        // What TLS or the WebSocket answers goes out with the next message otherwise.
+        if self.link.wants_write() {
+            self.connection.queue.wake();
+        }
+        let now = Instant::now();
         match received {
             Ok(Received::End) => Err(CloseReason::Peer),
-            Ok(Received::Octets(_)) => self.go_on(&ways_in, handed, now).await,
-            Ok(Received::Message(octets)) => self.take_whole(octets, now).await,
+            Ok(Received::Octets(_)) => {
+                self.connection.activity.touch(now);
+                for frame in frames {
+                    self.take_frame(&queues, frame, now).await?;
+                }
+                match framed {
+                    Ok(()) => self.hold_partial(),
+                    Err((error, octets)) => {
+                        let reason = MalformedReason::Framing(error);
+                        let inbound = &self.transport.inbound;
+                        inbound
+                            .malformed(&queues, self.flow, octets, reason)
+                            .await?;
+                        Err(self.framing_lost(reason))
+                    }
+                }
+            }
+            Ok(Received::Message(octets)) => self.take_whole(&queues, octets, now).await,
             Ok(Received::Ping) => {
-                self.activity.touch(now);
-                self.counters().keep_alives.increment();
+                self.connection.activity.touch(now);
+                self.transport.log.keep_alive(self.flow.transport);
                 self.note_partial(now)
             }
             Err(error) if would_block(&error) => {
@@ -161,103 +178,143 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                self.counters().malformed.increment();
+                let counters = self.transport.log.counters(self.flow.transport);
+                counters.malformed.increment();
                 Err(broken_rules(error))
             }
             Err(error) => Err(CloseReason::Failed(error.to_string())),
         }
     }
 
-    /// Hands over what has come, and keeps what is not whole or finds no room.
-    fn hand_over_new(&mut self, ways_in: &WaysIn, mut octets: &[u8], now: Instant) -> Handed {
-        self.activity.touch(now);
-        if !self.partial.is_empty() {
+    /// Cuts what has come into messages, and keeps what is not whole. They are cut from where they were read; only one that
+    /// is not whole is kept and gone on with.
+    fn take_frames(
+        &mut self,
+        mut octets: &[u8],
+        frames: &mut Vec<Frame>,
+    ) -> Result<(), (FramingError, Bytes)> {
+        if self.partial.is_empty() {
+            self.cut(&mut octets, frames)?;
             self.partial.extend_from_slice(octets);
-            return self.hand_over_partial(ways_in, now);
+            return Ok(());
         }
-        let handed = self.hand_over(ways_in, &mut octets, now);
-        if !matches!(handed, Handed::UpTo(..)) {
-            self.partial.extend_from_slice(octets);
-        }
-        handed
-    }
-
-    /// Hands over what is whole of what was kept.
-    fn hand_over_partial(&mut self, ways_in: &WaysIn, now: Instant) -> Handed {
+        self.partial.extend_from_slice(octets);
         let mut partial = std::mem::take(&mut self.partial);
         let held = partial.capacity();
-        let handed = self.hand_over(ways_in, &mut partial, now);
-        if matches!(handed, Handed::UpTo(..)) {
-            return handed;
-        }
+        self.cut(&mut partial, frames)?;
         // An idle connection holds no buffer, and no other one much more than what is left.
         self.partial = match partial.len() < held / LARGE_FOR {
             true => BytesMut::from(&partial[..]),
             false => partial,
         };
-        handed
+        Ok(())
     }
 
-    /// Takes all whole messages off the front, as far as there is room for them.
-    fn hand_over<B>(&mut self, ways_in: &WaysIn, received: &mut B, now: Instant) -> Handed
+    /// Takes all whole messages off the front. An error comes with the octets in which no message begins.
+    fn cut<B>(
+        &mut self,
+        octets: &mut B,
+        frames: &mut Vec<Frame>,
+    ) -> Result<(), (FramingError, Bytes)>
     where
         B: Buf + AsRef<[u8]>,
     {
         loop {
-            match self.framing.next(received) {
-                Ok(Some(Frame::Message(octets))) => {
-                    let shown = trace::is_on().then(|| octets.clone());
-                    let message = match Message::read_or_return(octets) {
-                        Ok(message) => message,
-                        // What has no start line has no Content-Length to be trusted either.
-                        Err((error, octets)) => {
-                            return Handed::UpTo(octets, MalformedReason::Read(error));
-                        }
-                    };
-                    self.partial_since = None;
-                    self.note(&message, shown.as_deref());
-                    let delivery = self.shared.delivery(self.flow, message, now);
-                    match self.shared.offer(ways_in, delivery) {
-                        Ok(None) => {}
-                        Ok(Some(delivery)) => return Handed::Full(delivery),
-                        Err(NobodyListens) => return Handed::ToNobody,
-                    }
-                }
-                Ok(Some(Frame::Ping)) => {
-                    self.counters().keep_alives.increment();
-                    self.pong();
-                }
-                Ok(Some(Frame::Pong)) => self.counters().keep_alives.increment(),
-                Ok(None) => return Handed::All,
+            match self.framing.next(octets) {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => return Ok(()),
                 Err(error) => {
-                    let limit = self.shared.config.limits.max_header_bytes;
-                    let octets = received.as_ref();
-                    let octets = Bytes::copy_from_slice(&octets[..octets.len().min(limit)]);
-                    return Handed::UpTo(octets, MalformedReason::Framing(error));
+                    let octets = octets.as_ref();
+                    let limit = self.transport.limits.max_header_bytes.min(octets.len());
+                    return Err((error, Bytes::copy_from_slice(&octets[..limit])));
                 }
             }
         }
     }
 
-    /// Waits for room until all that is whole has been handed over.
-    async fn go_on(
+    /// Hands a message to its worker, or answers a ping.
+    async fn take_frame(
         &mut self,
-        ways_in: &WaysIn,
-        mut handed: Handed,
+        queues: &WorkerQueues,
+        frame: Frame,
         now: Instant,
     ) -> Result<(), CloseReason> {
-        loop {
-            match handed {
-                Handed::All => break,
-                Handed::Full(delivery) => {
-                    let put = self.shared.put_by(ways_in, delivery).await;
-                    put.map_err(|NobodyListens| CloseReason::Local)?;
-                    handed = self.hand_over_partial(ways_in, now);
+        match frame {
+            Frame::Message(octets) => {
+                self.partial_since = None;
+                match self.take_message(queues, octets, now).await? {
+                    None => Ok(()),
+                    // What has no start line has no Content-Length to be trusted either.
+                    Some(reason) => Err(self.framing_lost(reason)),
                 }
-                Handed::UpTo(octets, reason) => return self.malformed(octets, reason).await,
-                Handed::ToNobody => return Err(CloseReason::Local),
+            }
+            Frame::Ping => {
+                self.transport.log.keep_alive(self.flow.transport);
+                self.pong();
+                Ok(())
+            }
+            Frame::Pong => {
+                self.transport.log.keep_alive(self.flow.transport);
+                Ok(())
             }
         }
+    }
+
+    /// Takes a message that came whole, in a message of the transport's own.
+    async fn take_whole(
+        &mut self,
+        queues: &WorkerQueues,
+        octets: Bytes,
+        now: Instant,
+    ) -> Result<(), CloseReason> {
+        self.connection.activity.touch(now);
+        self.partial_since = None;
+        self.whole_at = self.link.received();
+        if is_keep_alive(&octets) {
+            self.transport.log.keep_alive(self.flow.transport);
+            if is_ping(&octets) {
+                self.pong();
+            }
+            return Ok(());
+        }
+        // Where it is none, the next message is one of its own: the connection stays.
+        self.take_message(queues, octets, now).await?;
+        Ok(())
+    }
+
+    /// Hands a message to its worker. Tells where it is none.
+    async fn take_message(
+        &mut self,
+        queues: &WorkerQueues,
+        octets: Bytes,
+        now: Instant,
+    ) -> Result<Option<MalformedReason>, ReceiverGone> {
+        let Reader {
+            transport,
+            connection,
+            unanswered,
+            flow,
+            ..
+        } = *self;
+        let note = |message: &Message| {
+            self.first_message_by = None;
+            unanswered.received(message);
+            if let Some(address) = alias(connection, message) {
+                transport.connections.add_alias(connection, address);
+            }
+        };
+        let inbound = &transport.inbound;
+        inbound.message(queues, flow, octets, now, note).await
+    }
+
+    /// It is not known any more where messages begin: whatever is sent to this address from now on takes another connection.
+    fn framing_lost(&self, reason: MalformedReason) -> CloseReason {
+        self.transport.connections.retire(self.connection);
+        CloseReason::Framing(reason)
+    }
+
+    /// What is left is a part of a message.
+    fn hold_partial(&mut self) -> Result<(), CloseReason> {
         if self.partial.is_empty() {
             self.partial_since = None;
         } else {
@@ -275,63 +332,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a message that came whole, in a message of the transport's own.
-    async fn take_whole(&mut self, octets: Bytes, now: Instant) -> Result<(), CloseReason> {
-        self.activity.touch(now);
-        self.partial_since = None;
-        self.whole_at = self.link.received();
-        if is_keep_alive(&octets) {
-            self.counters().keep_alives.increment();
-            if is_ping(&octets) {
-                self.pong();
-            }
-            return Ok(());
-        }
-        match Message::read(octets.clone()) {
-            Ok(message) => {
-                self.note(&message, trace::is_on().then_some(&*octets));
-                let delivered = self.shared.deliver(self.flow, message, now).await;
-                delivered.map_err(|NobodyListens| CloseReason::Local)
-            }
-            // The next message is one of its own: the connection stays.
-            Err(error) => {
-                let reason = MalformedReason::Read(error);
-                let delivered = self.shared.deliver_malformed(self.flow, octets, reason);
-                let delivered = delivered.await;
-                delivered.map_err(|NobodyListens| CloseReason::Local)
-            }
-        }
-    }
-
-    /// Takes notice of a message that is handed over. `shown` is there where it is to be shown.
-    fn note(&mut self, message: &Message, shown: Option<&[u8]>) {
-        self.first_message_by = None;
-        self.unanswered.received(message);
-        if let Some(address) = alias(self.connection, message) {
-            self.shared.connections.add_alias(self.connection, address);
-        }
-        if let Some(octets) = shown {
-            trace::received(&self.flow, octets);
-        }
-    }
-
-    async fn malformed(
-        &mut self,
-        octets: Bytes,
-        reason: MalformedReason,
-    ) -> Result<(), CloseReason> {
-        // Whatever is sent to this address from now on takes another connection.
-        self.shared.connections.retire(self.connection);
-        match self
-            .shared
-            .deliver_malformed(self.flow, octets, reason)
-            .await
-        {
-            Ok(()) => Err(CloseReason::Framing(reason)),
-            Err(NobodyListens) => Err(CloseReason::Local),
-        }
-    }
-
     /// Notes since when a message of a WebSocket has been there in part. The pings that may come between
     /// its parts are no excuse, however many.
     fn note_partial(&mut self, now: Instant) -> Result<(), CloseReason> {
@@ -346,7 +346,7 @@ impl<'a> Reader<'a> {
         }
         self.hold(usize::try_from(received - self.whole_at).unwrap_or(usize::MAX))?;
         let since = *self.partial_since.get_or_insert(now);
-        let limit = self.shared.config.limits.partial_message_timeout;
+        let limit = self.transport.limits.partial_message_timeout;
         match now.saturating_duration_since(since) > limit {
             true => Err(CloseReason::PartialMessage),
             false => Ok(()),
@@ -355,31 +355,9 @@ impl<'a> Reader<'a> {
 
     /// Answers a ping between two messages. A peer whose queue is full gets something anyway.
     fn pong(&self) {
-        let _ = self.connection.push(Outgoing {
-            payload: Bytes::from_static(PONG),
-            stream: 0,
-            call: 0,
-            transaction: None,
-            fallback: None,
-            reserved: None,
-            is_last_resort: false,
-        });
+        let pong = OutboundMessage::new(Bytes::from_static(PONG), self.flow.remote);
+        let _ = self.connection.queue.push_for_task(pong);
     }
-
-    fn counters(&self) -> &'a Counters {
-        self.shared.counters(self.flow.transport)
-    }
-}
-
-/// How far what has come was handed over.
-enum Handed {
-    /// As far as it is whole.
-    All,
-    /// Up to a message for which there is no room.
-    Full(Delivery),
-    /// Up to what is no message, with which the stream ends for us.
-    UpTo(Bytes, MalformedReason),
-    ToNobody,
 }
 
 /// The address at which the sender of a request wants to be found by the connection that it has opened, where it has

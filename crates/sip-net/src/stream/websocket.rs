@@ -4,7 +4,6 @@
 //! connections that do not wait.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use bytes::Bytes;
 use sip::Transport;
@@ -19,34 +18,10 @@ use tungstenite::{Error, Message, Utf8Bytes, WebSocket};
 
 use super::octets::Octets;
 use super::received::Received;
-use crate::config::{Limits, SipNetConfig};
+use super::transport::StreamTransport;
+use crate::config::{Limits, WebSocketConfig};
 use crate::connections::Connection;
 use crate::incoming::SendError;
-
-/// The settings of WebSocket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebSocketConfig {
-    /// The path that clients have to ask for, such as `/sip`; without one, any is good.
-    pub path: Option<String>,
-    /// The web sites whose pages may connect, as browsers name them (`https://example.org`);
-    /// without any, all may. Clients that are no browsers name none and always may (RFC 6455
-    /// section 10.2).
-    pub origins: Vec<String>,
-    /// When nothing has come for so long, a ping is sent; when nothing has come for so long after
-    /// that, the connection is closed. Zero: no pings are sent.
-    pub ping_interval: Duration,
-}
-
-impl Default for WebSocketConfig {
-    /// Any path, any web site, a ping after half a minute.
-    fn default() -> WebSocketConfig {
-        WebSocketConfig {
-            path: None,
-            origins: Vec::new(),
-            ping_interval: Duration::from_secs(30),
-        }
-    }
-}
 
 /// Why we end a WebSocket (RFC 6455 section 7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +42,13 @@ pub(super) enum CloseCode {
 /// told.
 pub(super) async fn accept(
     mut octets: Octets,
-    config: &SipNetConfig,
+    streams: &StreamTransport,
 ) -> io::Result<WebSocket<Octets>> {
     octets.follow_frames();
-    let protocol = protocol_config(&config.limits);
+    let protocol = protocol_config(&streams.limits);
     negotiate(tungstenite::accept_hdr_with_config(
         octets,
-        OnlySip(&config.websocket),
+        OnlySip(&streams.websocket),
         Some(protocol),
     ))
     .await
@@ -138,7 +113,7 @@ pub(super) async fn connect(
     mut octets: Octets,
     host: &str,
     connection: &Connection,
-    config: &SipNetConfig,
+    streams: &StreamTransport,
 ) -> Result<WebSocket<Octets>, SendError> {
     octets.follow_frames();
     let failed = |error: Error| match error {
@@ -154,13 +129,13 @@ pub(super) async fn connect(
         false => host.to_owned(),
     };
     let port = connection.remote.port();
-    let path = config.websocket.path.as_deref().unwrap_or("/");
+    let path = streams.websocket.path.as_deref().unwrap_or("/");
     let uri = format!("{scheme}://{host}:{port}{path}")
         .parse()
         .map_err(|error| SendError::WebSocket(format!("{error}")))?;
     // It is an error of tungstenite's where the server does not choose it.
     let request = ClientRequestBuilder::new(uri).with_sub_protocol(SUBPROTOCOL);
-    let protocol = protocol_config(&config.limits);
+    let protocol = protocol_config(&streams.limits);
     let begun = tungstenite::client::client_with_config(request, octets, Some(protocol));
     let (socket, _) = negotiate(begun).await.map_err(failed)?;
     Ok(socket)

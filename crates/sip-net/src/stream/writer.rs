@@ -1,55 +1,45 @@
-//! The half of a connection that writes what is queued.
+//! The half of a connection's task that sends what others had to leave.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::link::WRITE_BATCH;
-use super::octets::would_block;
-use super::outbox::Outbox;
-use crate::connections::{Connection, Outgoing};
+use super::sender::StreamSender;
+use crate::connections::Connection;
 use crate::incoming::CloseReason;
-use crate::shared::Shared;
+use crate::outbound::Outbound;
 
-/// Writes what is queued, and what those who write themselves had to leave.
+/// Waits for room in the kernel's buffer for what is in the connection's queue.
 pub(super) struct Writer<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) outbound: &'a Arc<Outbound>,
     pub(super) connection: &'a Connection,
-    pub(super) outbox: &'a Outbox,
-    pub(super) queue: mpsc::Receiver<Outgoing>,
-    pub(super) batch: Vec<Outgoing>,
+    pub(super) sender: &'a StreamSender,
+    /// How long the peer may take nothing.
+    pub(super) stalled_timeout: Duration,
 }
 
 impl Writer<'_> {
     /// Writes until the queue is closed and empty, or the connection is to end, and tells why.
     /// Dropping the future loses nothing.
-    pub(super) async fn run(&mut self) -> CloseReason {
-        let stalled = self.shared.config.limits.stalled_write_timeout;
-        let Outbox { link, .. } = self.outbox;
+    pub(super) async fn run(&self) -> CloseReason {
+        let queue = &self.connection.queue;
+        let link = &self.sender.link;
         loop {
-            if !self.outbox.wants_write() {
-                tokio::select! {
-                    biased;
-                    taken = self.queue.recv_many(&mut self.batch, WRITE_BATCH) => {
-                        if taken == 0 {
-                            return CloseReason::Local;
-                        }
-                        self.outbox.add(self.batch.drain(..));
-                    }
-                    () = link.unwritten() => {}
-                }
+            self.outbound.flush(self.connection);
+            if let Some(failure) = self.sender.failure() {
+                return CloseReason::Failed(failure);
             }
-            match self.outbox.write(self.shared, self.connection) {
-                Ok(()) => {}
-                Err(error) if would_block(&error) => {
-                    match timeout(stalled, link.socket().writable()).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(error)) => return CloseReason::Failed(error.to_string()),
-                        Err(_) => return CloseReason::Stalled,
-                    }
+            if queue.is_blocked() {
+                match timeout(self.stalled_timeout, link.socket().writable()).await {
+                    Ok(Ok(())) => queue.unblock(),
+                    Ok(Err(error)) => return CloseReason::Failed(error.to_string()),
+                    Err(_) => return CloseReason::Stalled,
                 }
-                Err(error) => return CloseReason::Failed(error.to_string()),
+            } else if queue.is_finished() && !link.wants_write() {
+                return CloseReason::Local;
+            } else {
+                queue.woken().await;
             }
         }
     }

@@ -50,6 +50,8 @@ pub(crate) struct Tls {
     source: Mutex<Source>,
     /// How often the files are looked at. Zero: never.
     reload_interval: Duration,
+    /// Whether servers have to prove who they are; else what they have shown proves nothing.
+    verifies_servers: bool,
     /// The listeners that have TLS, as they are in the settings.
     listeners: Vec<Listen>,
     provider: Arc<CryptoProvider>,
@@ -127,6 +129,7 @@ impl Tls {
             failure: Mutex::default(),
             cipher_suite: AtomicU16::new(0),
             reload_interval: config.reload_interval,
+            verifies_servers: !config.client.insecure,
             source: Mutex::new(Source {
                 config,
                 kept: Vec::new(),
@@ -269,6 +272,11 @@ impl Tls {
             *source = newer;
         }
         Ok(())
+    }
+
+    /// Whether the names that a server's certificate shows are proved.
+    pub(crate) fn verifies_servers(&self) -> bool {
+        self.verifies_servers
     }
 
     /// How often the files are looked at. Zero: never.

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use rustls::CipherSuite;
 use sip::{Frame, FramingError, FramingLimits, StreamReader};
 
-use crate::connections::Outgoing;
+use crate::outbound_message::OutboundMessage;
 use crate::tls::sip_domains;
 
 /// A TLS connection with what goes through it. It sends and receives nothing itself.
@@ -23,7 +23,7 @@ pub(super) struct Session {
     phase: Phase,
     records: VecDeque<Record>,
     /// Messages that wait for the end of the handshake.
-    waiting: VecDeque<Outgoing>,
+    waiting: VecDeque<OutboundMessage>,
     peer_has_closed: bool,
 }
 
@@ -39,10 +39,10 @@ enum Phase {
 
 /// A TLS record on its way out: a user message (RFC 3436 section 3.2).
 #[derive(Debug)]
-pub(super) struct Record {
-    pub(super) octets: Bytes,
+pub(crate) struct Record {
+    pub(crate) octets: Bytes,
     /// The message of which this is the last record.
-    pub(super) ends: Option<Outgoing>,
+    pub(crate) ends: Option<OutboundMessage>,
 }
 
 impl Session {
@@ -127,8 +127,8 @@ impl Session {
         result?;
         if !self.is_established() && !self.tls.is_handshaking() {
             self.phase = Phase::Established;
-            for outgoing in std::mem::take(&mut self.waiting) {
-                self.encrypt(outgoing)?;
+            for message in std::mem::take(&mut self.waiting) {
+                self.encrypt(message)?;
             }
         }
         Ok(())
@@ -160,11 +160,11 @@ impl Session {
     }
 
     /// Takes a message to be sent, after the handshake where that is not over.
-    pub(super) fn send(&mut self, outgoing: Outgoing) -> Result<(), rustls::Error> {
+    pub(super) fn send(&mut self, message: OutboundMessage) -> Result<(), rustls::Error> {
         if self.is_established() {
-            self.encrypt(outgoing)
+            self.encrypt(message)
         } else {
-            self.waiting.push_back(outgoing);
+            self.waiting.push_back(message);
             Ok(())
         }
     }
@@ -176,7 +176,7 @@ impl Session {
     }
 
     /// Ends a handshake that takes too long, and gives back the messages that wait for its end.
-    pub(super) fn give_up(&mut self) -> VecDeque<Outgoing> {
+    pub(super) fn give_up(&mut self) -> VecDeque<OutboundMessage> {
         self.close();
         self.phase = Phase::GivenUp;
         self.peer_has_closed = true;
@@ -215,7 +215,7 @@ impl Session {
     }
 
     /// All messages that have not been sent whole.
-    pub(super) fn into_unsent(self) -> impl Iterator<Item = Outgoing> {
+    pub(super) fn into_unsent(self) -> impl Iterator<Item = OutboundMessage> {
         let begun = self.records.into_iter().filter_map(|record| record.ends);
         begun.chain(self.waiting)
     }
@@ -247,17 +247,17 @@ impl Session {
         }
     }
 
-    fn encrypt(&mut self, outgoing: Outgoing) -> Result<(), rustls::Error> {
+    fn encrypt(&mut self, message: OutboundMessage) -> Result<(), rustls::Error> {
         self.tls
             .writer()
-            .write_all(&outgoing.payload)
+            .write_all(&message.payload)
             .map_err(|error| rustls::Error::General(error.to_string()))?;
-        self.collect_records(Some(outgoing));
+        self.collect_records(Some(message));
         Ok(())
     }
 
     /// Takes out what TLS has to send, one record a user message.
-    fn collect_records(&mut self, ends: Option<Outgoing>) {
+    fn collect_records(&mut self, ends: Option<OutboundMessage>) {
         let mut octets = Vec::new();
         while self.tls.wants_write() {
             // A Vec takes everything.

@@ -9,9 +9,8 @@ use rustls::pki_types::ServerName;
 use rustls::{CipherSuite, ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use sip::{Frame, FramingError, FramingLimits};
 
-use crate::connections::Outgoing;
 use crate::keep_alive::is_keep_alive;
-use crate::unanswered::is_response;
+use crate::outbound_message::OutboundMessage;
 
 use super::super::streams::TransactionStreams;
 use super::session::{Record, Session};
@@ -28,7 +27,7 @@ pub(crate) enum Role {
 
 /// The sessions by stream. They send and receive nothing themselves.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     role: Role,
     settings: Settings,
     by_stream: BTreeMap<u16, Session>,
@@ -37,7 +36,7 @@ pub(super) struct Sessions {
     usable: Vec<u16>,
     transactions: TransactionStreams,
     /// Messages that wait for the first session.
-    held: VecDeque<Outgoing>,
+    held: VecDeque<OutboundMessage>,
     /// The names that the certificates of all sessions have shown, and whether that is new.
     names: Option<Vec<Box<str>>>,
     are_names_new: bool,
@@ -46,17 +45,17 @@ pub(super) struct Sessions {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     /// Pairs of streams: both sides have a stream of that number (RFC 3436 section 3.1).
-    pub(super) pairs: u16,
-    pub(super) framing: FramingLimits,
-    pub(super) handshake: Duration,
-    pub(super) partial_message: Duration,
+    pub(crate) pairs: u16,
+    pub(crate) framing: FramingLimits,
+    pub(crate) handshake: Duration,
+    pub(crate) partial_message: Duration,
 }
 
 /// Why the association cannot go on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     #[error(transparent)]
     Tls(#[from] rustls::Error),
     #[error("stream {0} has no counterpart")]
@@ -69,7 +68,7 @@ pub(super) enum Failure {
 
 impl Sessions {
     /// No session yet.
-    pub(super) fn new(role: Role, settings: Settings) -> Sessions {
+    pub(crate) fn new(role: Role, settings: Settings) -> Sessions {
         let usable = match role {
             Role::Client(..) => (0..settings.pairs).collect(),
             Role::Server(_) => Vec::new(),
@@ -88,7 +87,7 @@ impl Sessions {
     }
 
     /// As client: begins the first session, so that the peer is known and may send as well.
-    pub(super) fn begin_first(&mut self, now: Instant) -> Result<(), Failure> {
+    pub(crate) fn begin_first(&mut self, now: Instant) -> Result<(), Failure> {
         match self.role {
             Role::Client(..) => self.session(0, now).map(|_| ()),
             Role::Server(_) => Ok(()),
@@ -96,18 +95,18 @@ impl Sessions {
     }
 
     /// Whether a handshake is over.
-    pub(super) fn any_is_established(&self) -> bool {
+    pub(crate) fn any_is_established(&self) -> bool {
         self.by_stream.values().any(Session::is_established)
     }
 
     /// How many messages wait for a handshake to end.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         let of_sessions: usize = self.by_stream.values().map(Session::waiting).sum();
         self.held.len() + of_sessions
     }
 
     /// Takes a user message in.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
         stream: u16,
         unordered: bool,
@@ -131,8 +130,8 @@ impl Sessions {
         }
         if established && !was_established && matches!(self.role, Role::Server(_)) {
             self.usable.push(stream);
-            for outgoing in std::mem::take(&mut self.held) {
-                self.send(outgoing, now)?;
+            for message in std::mem::take(&mut self.held) {
+                self.send(message, now)?;
             }
         }
         if closed {
@@ -142,7 +141,7 @@ impl Sessions {
     }
 
     /// The cipher suite that one of the sessions has agreed on with a server.
-    pub(super) fn cipher_suite(&self) -> Option<CipherSuite> {
+    pub(crate) fn cipher_suite(&self) -> Option<CipherSuite> {
         let is_client = !matches!(self.role, Role::Server(_));
         let mut suites = self.by_stream.values().filter_map(Session::cipher_suite);
         suites.next().filter(|_| is_client)
@@ -150,7 +149,7 @@ impl Sessions {
 
     /// The names that the certificates of all sessions have shown, where that has changed. A message may
     /// go through any session: what one of them does not prove holds for none.
-    pub(super) fn take_names(&mut self) -> Option<Vec<Box<str>>> {
+    pub(crate) fn take_names(&mut self) -> Option<Vec<Box<str>>> {
         let are_new = std::mem::take(&mut self.are_names_new);
         self.names.clone().filter(|_| are_new)
     }
@@ -170,7 +169,7 @@ impl Sessions {
     }
 
     /// The next message that has come on a stream.
-    pub(super) fn next_frame(&mut self, stream: u16) -> Result<Option<Frame>, FramingError> {
+    pub(crate) fn next_frame(&mut self, stream: u16) -> Result<Option<Frame>, FramingError> {
         match self.by_stream.get_mut(&stream) {
             Some(session) => session.next_frame(),
             None => Ok(None),
@@ -178,7 +177,7 @@ impl Sessions {
     }
 
     /// What could not be cut into messages.
-    pub(super) fn unframed(&self, stream: u16) -> Bytes {
+    pub(crate) fn unframed(&self, stream: u16) -> Bytes {
         let at_most = self.settings.framing.header_bytes;
         let session = self.by_stream.get(&stream);
         session.map_or_else(Bytes::new, |session| session.unframed(at_most))
@@ -186,30 +185,30 @@ impl Sessions {
 
     /// Takes a message to be sent: a response and a keep-alive on the stream that it names, where
     /// that has a session, a request on that of its transaction (RFC 4168 section 5.1).
-    pub(super) fn send(&mut self, outgoing: Outgoing, now: Instant) -> Result<(), Failure> {
-        let stays = is_response(&outgoing.payload) || is_keep_alive(&outgoing.payload);
-        let named = outgoing.stream;
+    pub(crate) fn send(&mut self, message: OutboundMessage, now: Instant) -> Result<(), Failure> {
+        let stays = message.is_response() || is_keep_alive(&message.payload);
+        let named = message.stream;
         let stream = if stays && self.by_stream.get(&named).is_some_and(Session::is_open) {
             named
         } else {
             let chosen = self
                 .transactions
-                .stream_among(&outgoing.payload, &self.usable);
+                .stream_among(&message.payload, &self.usable);
             match chosen {
                 Some(stream) => stream,
                 None => {
-                    self.held.push_back(outgoing);
+                    self.held.push_back(message);
                     return Ok(());
                 }
             }
         };
-        let result = self.session(stream, now)?.send(outgoing);
+        let result = self.session(stream, now)?.send(message);
         self.note_records(stream);
         Ok(result?)
     }
 
     /// Says on every session that nothing more will come.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         let streams: Vec<u16> = self.by_stream.keys().copied().collect();
         for stream in streams {
             if let Some(session) = self.by_stream.get_mut(&stream) {
@@ -220,19 +219,19 @@ impl Sessions {
     }
 
     /// The next record and its stream; it stays until it is [taken](Sessions::pop_record).
-    pub(super) fn first_record(&self) -> Option<(u16, Bytes)> {
+    pub(crate) fn first_record(&self) -> Option<(u16, Bytes)> {
         let stream = *self.ready.front()?;
         let record = self.by_stream.get(&stream)?.first_record()?;
         Some((stream, record.octets.clone()))
     }
 
-    pub(super) fn pop_record(&mut self) -> Option<Record> {
+    pub(crate) fn pop_record(&mut self) -> Option<Record> {
         let stream = self.ready.pop_front()?;
         self.by_stream.get_mut(&stream)?.pop_record()
     }
 
     /// When the next thing has to have happened, and whether that is the end of a handshake.
-    pub(super) fn deadline(&self) -> Option<(Instant, bool)> {
+    pub(crate) fn deadline(&self) -> Option<(Instant, bool)> {
         self.by_stream
             .values()
             .filter_map(|session| session.deadline(self.settings.partial_message))
@@ -241,7 +240,7 @@ impl Sessions {
 
     /// Gives up the handshakes that should be over by now, where there is another session to go on with:
     /// what waited for them goes there. Returns whether there were any.
-    pub(super) fn give_up_overdue(&mut self, now: Instant) -> Result<bool, Failure> {
+    pub(crate) fn give_up_overdue(&mut self, now: Instant) -> Result<bool, Failure> {
         let overdue = |(_, session): &(&u16, &Session)| session.is_overdue(now);
         let streams = self.by_stream.iter().filter(overdue);
         let streams: Vec<u16> = streams.map(|(stream, _)| *stream).collect();
@@ -253,15 +252,15 @@ impl Sessions {
             let session = self.by_stream.get_mut(&stream);
             let waiting = session.map(Session::give_up).unwrap_or_default();
             self.note_records(stream);
-            for outgoing in waiting {
-                self.send(outgoing, now)?;
+            for message in waiting {
+                self.send(message, now)?;
             }
         }
         Ok(true)
     }
 
     /// All messages that have not been sent whole.
-    pub(super) fn into_unsent(self) -> impl Iterator<Item = Outgoing> {
+    pub(crate) fn into_unsent(self) -> impl Iterator<Item = OutboundMessage> {
         let sessions = self.by_stream.into_values();
         sessions.flat_map(Session::into_unsent).chain(self.held)
     }

@@ -83,15 +83,10 @@ fn carry(from: &mut Sessions, to: &mut Sessions, used: &mut Vec<u16>) -> Result<
     Ok(any)
 }
 
-fn outgoing(payload: Bytes, stream: u16) -> Outgoing {
-    Outgoing {
-        payload,
+fn message(payload: Bytes, stream: u16) -> OutboundMessage {
+    OutboundMessage {
         stream,
-        call: 0,
-        transaction: None,
-        fallback: None,
-        reserved: None,
-        is_last_resort: false,
+        ..OutboundMessage::new(payload, ([192, 0, 2, 1], 5060).into())
     }
 }
 
@@ -123,7 +118,7 @@ fn messages(sessions: &mut Sessions, stream: u16) -> Vec<Bytes> {
 }
 
 fn send(sessions: &mut Sessions, payload: &Bytes, stream: u16) {
-    let sent = sessions.send(outgoing(payload.clone(), stream), Instant::now());
+    let sent = sessions.send(message(payload.clone(), stream), Instant::now());
     sent.expect("sent");
 }
 
@@ -393,7 +388,7 @@ fn what_was_not_sent_whole_comes_back() {
     let unsent: Vec<Bytes> = pair
         .client
         .into_unsent()
-        .map(|outgoing| outgoing.payload)
+        .map(|message| message.payload)
         .collect();
     assert_eq!(unsent, [request("a", 60_000), request("b", 0)]);
     send(&mut pair.server, &request("c", 0), 0);

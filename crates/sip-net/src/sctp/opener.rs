@@ -1,56 +1,14 @@
-//! What carries our SCTP: UDP, IP itself, or the kernel in our place.
+//! Opens the stacks that carry our SCTP: over UDP, over IP, or the kernel's in our place.
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sctp_net::{KernelCarrierConfig, RawCarrierConfig, Stack, Tap, UdpCarrierConfig};
 
-use crate::config::SipNetConfig;
+use crate::config::{SctpOver, SipNetConfig};
 use crate::impairments::Impairments;
-
-/// What carries SCTP packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SctpOver {
-    /// UDP (RFC 6951): it needs no privilege, and the peer has to do the same.
-    #[default]
-    Udp,
-    /// IP itself, as protocol 132: what peers with an SCTP in their kernel speak. It needs the
-    /// capability CAP_NET_RAW.
-    Ip,
-    /// The kernel's own SCTP does all the work; it has to have one.
-    Kernel,
-}
-
-impl fmt::Display for SctpOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            SctpOver::Udp => "udp",
-            SctpOver::Ip => "ip",
-            SctpOver::Kernel => "kernel",
-        })
-    }
-}
-
-/// A text that names nothing that carries SCTP.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("SCTP cannot go over \"{0}\": one of udp, ip, kernel is expected")]
-pub struct UnknownSctpOver(pub String);
-
-impl FromStr for SctpOver {
-    type Err = UnknownSctpOver;
-
-    /// Reads what [`Display`](fmt::Display) writes.
-    fn from_str(text: &str) -> Result<SctpOver, UnknownSctpOver> {
-        [SctpOver::Udp, SctpOver::Ip, SctpOver::Kernel]
-            .into_iter()
-            .find(|over| over.to_string() == text)
-            .ok_or_else(|| UnknownSctpOver(text.to_owned()))
-    }
-}
 
 /// Opens stacks as the settings say.
 #[derive(Debug)]
@@ -131,22 +89,5 @@ impl Opener {
             joint_acknowledgement: true,
             ..UdpCarrierConfig::new(first)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_what_it_writes() {
-        for over in [SctpOver::Udp, SctpOver::Ip, SctpOver::Kernel] {
-            assert_eq!(over.to_string().parse(), Ok(over));
-        }
-        let error = "tcp".parse::<SctpOver>().expect_err("no carrier");
-        assert_eq!(
-            error.to_string(),
-            "SCTP cannot go over \"tcp\": one of udp, ip, kernel is expected"
-        );
     }
 }

@@ -5,19 +5,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sip::{Message, Method};
 use tokio::sync::Notify;
 
+use crate::outbound_message::OutboundMessage;
+
 /// Counts requests without a final response, shared by the halves of a connection.
 ///
 /// A peer can mislead it, by a request that is no longer answered for instance; nothing but how
 /// long a half-closed connection stays, which has a limit, depends on it.
 #[derive(Debug, Default)]
-pub(crate) struct Unanswered {
+pub(super) struct Unanswered {
     requests: AtomicUsize,
     none_left: Notify,
 }
 
 impl Unanswered {
     /// A message has come.
-    pub(crate) fn received(&self, message: &Message) {
+    pub(super) fn received(&self, message: &Message) {
         // An ACK has no response (RFC 3261 section 17).
         if message
             .method()
@@ -28,10 +30,10 @@ impl Unanswered {
     }
 
     /// A message has gone out.
-    pub(crate) fn sent(&self, payload: &[u8]) {
+    pub(super) fn sent(&self, message: &OutboundMessage) {
         // A 2xx to an INVITE is repeated (RFC 3261 section 13.3.1.4): there may be more answers
         // than requests.
-        if is_final_response(payload) {
+        if message.is_final_response() {
             let one_less = |count: usize| count.checked_sub(1);
             if self.requests.fetch_update(Relaxed, Relaxed, one_less) == Ok(1) {
                 self.none_left.notify_one();
@@ -40,26 +42,12 @@ impl Unanswered {
     }
 
     /// Ends when every request has its final response.
-    pub(crate) async fn none(&self) {
+    pub(super) async fn none(&self) {
         while self.requests.load(Relaxed) > 0 {
             self.none_left.notified().await;
         }
     }
 }
-
-/// Whether a message of ours is a response.
-pub(crate) fn is_response(payload: &[u8]) -> bool {
-    payload.starts_with(STATUS_LINE)
-}
-
-fn is_final_response(payload: &[u8]) -> bool {
-    payload
-        .strip_prefix(STATUS_LINE)
-        .is_some_and(|rest| !rest.starts_with(b"1"))
-}
-
-/// How the first line of a response begins (RFC 3261 section 7.2).
-const STATUS_LINE: &[u8] = b"SIP/2.0 ";
 
 #[cfg(test)]
 mod tests {
@@ -76,6 +64,11 @@ mod tests {
         pin!(unanswered.none()).poll(&mut context) == Poll::Ready(())
     }
 
+    fn sent(unanswered: &Unanswered, payload: &'static [u8]) {
+        let remote = ([192, 0, 2, 1], 5060).into();
+        unanswered.sent(&OutboundMessage::new(Bytes::from_static(payload), remote));
+    }
+
     fn message(start_line: &str) -> Message {
         let octets = format!("{start_line}\r\nCall-ID: a\r\n\r\n");
         Message::read(Bytes::from(octets)).expect("a message")
@@ -85,18 +78,18 @@ mod tests {
     fn each_request_waits_for_its_final_response() {
         let unanswered = Unanswered::default();
         assert!(is_none(&unanswered));
-        unanswered.sent(b"SIP/2.0 200 OK\r\n\r\n");
+        sent(&unanswered, b"SIP/2.0 200 OK\r\n\r\n");
         unanswered.received(&message("ACK sip:a SIP/2.0"));
         unanswered.received(&message("SIP/2.0 200 OK"));
         assert!(is_none(&unanswered));
 
         unanswered.received(&message("INVITE sip:a SIP/2.0"));
         unanswered.received(&message("CANCEL sip:a SIP/2.0"));
-        unanswered.sent(b"SIP/2.0 180 Ringing\r\n\r\n");
-        unanswered.sent(b"BYE sip:a SIP/2.0\r\n\r\n");
-        unanswered.sent(b"SIP/2.0 200 OK\r\n\r\n");
+        sent(&unanswered, b"SIP/2.0 180 Ringing\r\n\r\n");
+        sent(&unanswered, b"BYE sip:a SIP/2.0\r\n\r\n");
+        sent(&unanswered, b"SIP/2.0 200 OK\r\n\r\n");
         assert!(!is_none(&unanswered));
-        unanswered.sent(b"SIP/2.0 487 Request Terminated\r\n\r\n");
+        sent(&unanswered, b"SIP/2.0 487 Request Terminated\r\n\r\n");
         assert!(is_none(&unanswered));
     }
 }

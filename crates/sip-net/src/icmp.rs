@@ -1,34 +1,17 @@
-//! Datagrams of which the network says that they did not arrive (RFC 3261 section 18.4).
+//! What ICMP says of datagrams that did not arrive (RFC 3261 section 18.4).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use sip::{Message, Transport};
-use udp_net::{NetworkError, Report};
-
-use crate::shared::Shared;
-
-/// Tells whose message it was. What the network says is forged easily: what is quoted has to be a message of whoever is
-/// told, who judges that.
-pub(crate) fn report(shared: &Shared, error: &NetworkError) {
-    if !is_failure(error.report) {
-        return;
-    }
-    let counters = shared.counters(Transport::Udp);
-    counters.undelivered.increment();
-    tracing::debug!(remote = %error.destination, report = ?error.report, "not delivered");
-    // Keep-alives are no messages.
-    if let Some(beginning) = beginning(&error.quoted) {
-        shared.report_undelivered(error.destination, &beginning);
-    }
-}
+use sip::Message;
+use udp_net::Report;
 
 /// Whether a report says that a datagram cannot get there: "host, network, port or protocol unreachable", or a problem with
 /// a parameter. To unreachable belong all codes but that of the size, which is IP's business (it fragments datagrams): a
 /// source route that failed, an unknown or isolated host, what an administrator forbids mean
 /// the same for who has sent it. Source quench and an exceeded TTL are ignored.
-fn is_failure(report: Report) -> bool {
+pub(crate) fn is_failure(report: Report) -> bool {
     /// RFC 792.
     const UNREACHABLE: u8 = 3;
     const FRAGMENTATION_NEEDED: u8 = 4;
@@ -49,31 +32,31 @@ fn is_failure(report: Report) -> bool {
 }
 
 /// The message that was quoted, as far as there are whole lines of it.
-fn beginning(quoted: &Bytes) -> Option<Message> {
+pub(crate) fn quoted_message(quoted: &Bytes) -> Option<Message> {
     let last = quoted.iter().rposition(|octet| *octet == b'\n')?;
     Message::read(quoted.slice(..=last)).ok()
 }
 
-/// How many reports that do not tell whose they are reach the workers in a second.
-const MAX_UNNAMED: u32 = 100;
+/// How many reports that quote no Call-ID reach the workers in a second.
+const MAXIMUM_WITHOUT_CALL: u32 = 100;
 
 /// Bounds what is told to every worker, because what was quoted ends before the Call-ID: one packet is not to become many
 /// events without a bound. Of what is not told a retransmission brings another report.
 #[derive(Debug, Default)]
-pub(crate) struct Unnamed(Mutex<(Option<Instant>, u32)>);
+pub(crate) struct ReportLimit(Mutex<(Option<Instant>, u32)>);
 
-impl Unnamed {
-    /// Whether one more is to be told now.
-    pub(crate) fn may_be_told(&self, now: Instant) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, count) = &mut *told;
+impl ReportLimit {
+    /// Whether one more is within the limit now.
+    pub(crate) fn allows(&self, now: Instant) -> bool {
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = &mut *reported;
         let is_over =
             |since: Instant| now.saturating_duration_since(since) >= Duration::from_secs(1);
         if since.is_none_or(is_over) {
             (*since, *count) = (Some(now), 0);
         }
         *count = count.saturating_add(1);
-        *count <= MAX_UNNAMED
+        *count <= MAXIMUM_WITHOUT_CALL
     }
 }
 
@@ -101,20 +84,20 @@ mod tests {
 
     #[test]
     fn so_many_that_name_no_call_are_told_a_second() {
-        let unnamed = Unnamed::default();
+        let limit = ReportLimit::default();
         let start = Instant::now();
         for seconds in 0..3 {
             let now = start + Duration::from_secs(seconds);
-            let told = (0..MAX_UNNAMED * 2).filter(|_| unnamed.may_be_told(now));
-            assert_eq!(told.count(), MAX_UNNAMED as usize);
-            assert!(!unnamed.may_be_told(now + Duration::from_millis(999)));
+            let told = (0..MAXIMUM_WITHOUT_CALL * 2).filter(|_| limit.allows(now));
+            assert_eq!(told.count(), MAXIMUM_WITHOUT_CALL as usize);
+            assert!(!limit.allows(now + Duration::from_millis(999)));
         }
     }
 
     #[test]
     fn whole_lines_are_read_of_what_is_quoted() {
         let text = "INVITE sip:a@b SIP/2.0\r\nVia: SIP/2.0/UDP c;branch=z9hG4bK1\r\nCall-ID: 12";
-        let message = beginning(&Bytes::from_static(text.as_bytes())).expect("a message");
+        let message = quoted_message(&Bytes::from_static(text.as_bytes())).expect("a message");
         assert_eq!(
             message.top_via().and_then(|via| via.branch()),
             Some("z9hG4bK1")
@@ -122,7 +105,7 @@ mod tests {
         assert_eq!(message.call_id(), None);
         for nothing in ["", "\r\n\r\n", "INVITE sip:a@b SIP/2.0", "\0\0\0\0"] {
             assert!(
-                beginning(&Bytes::from_static(nothing.as_bytes())).is_none(),
+                quoted_message(&Bytes::from_static(nothing.as_bytes())).is_none(),
                 "{nothing}"
             );
         }
@@ -131,7 +114,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_quoted_breaks_nothing(octets in prop::collection::vec(any::<u8>(), 0..600)) {
-            let _ = beginning(&Bytes::from(octets));
+            let _ = quoted_message(&Bytes::from(octets));
         }
     }
 }

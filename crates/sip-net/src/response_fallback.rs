@@ -12,150 +12,111 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sip::{Host, Message, Transport};
-use tokio::sync::Semaphore;
+use sip::{Host, Message, Peer, Transport};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::address_kind::may_be_named;
-use crate::connections::{Outgoing, Refused};
 use crate::incoming::SendError;
 use crate::resolve::{Hop, Question, Reach, Resolver};
-use crate::shared::Shared;
 
-/// What finds the last resort of responses.
+/// Finds where responses go whose connection is gone.
 #[derive(Debug)]
-pub(crate) struct LastResort {
-    names: OnceLock<Resolver>,
+pub(crate) struct ResponseFallback {
+    resolver: OnceLock<Resolver>,
     reach: Reach,
-    /// Responses on their last way.
+    /// Responses that may be on this way at a time.
     slots: Arc<Semaphore>,
 }
 
-/// How long all of it may take: a client has given up after 64*T1 (RFC 3261 section 17), and each of the places named
-/// may take its time to be silent.
-const GIVE_UP: Duration = Duration::from_secs(32);
+/// What is looked up for a response.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    question: Question,
+    /// Where the request came from, as far as we have noted that in its Via (RFC 3261 section 18.2.1).
+    source: Option<IpAddr>,
+    _slot: OwnedSemaphorePermit,
+}
 
-/// How long of that name servers may take.
+/// How long name servers may take.
 const LOOK_UP: Duration = Duration::from_secs(10);
 
-impl LastResort {
+impl ResponseFallback {
     /// Nothing is followed before there is a resolver.
-    pub(crate) fn new(reach: Reach, at_a_time: usize) -> LastResort {
-        LastResort {
-            names: OnceLock::new(),
+    pub(crate) fn new(reach: Reach, at_a_time: usize) -> ResponseFallback {
+        ResponseFallback {
+            resolver: OnceLock::new(),
             reach,
             slots: Arc::new(Semaphore::new(at_a_time.min(Semaphore::MAX_PERMITS))),
         }
     }
 
     /// Lets Vias be followed. The first resolver stays.
-    pub(crate) fn resolve_by(&self, names: Resolver) {
-        let _ = self.names.set(names);
+    pub(crate) fn resolve_by(&self, resolver: Resolver) {
+        let _ = self.resolver.set(resolver);
     }
-}
 
-/// Begins to look for another way where there may be one for a message that was not sent; else gives it back.
-pub(crate) fn begin(
-    shared: &Arc<Shared>,
-    transport: Transport,
-    mut outgoing: Outgoing,
-    error: SendError,
-) -> Result<(), Refused> {
-    let is_lost = matches!(
-        error,
-        SendError::Gone
-            | SendError::ConnectTimeout
-            | SendError::Io(..)
-            | SendError::Tls(_)
-            | SendError::Sctp(_)
-    );
-    let has_connections = matches!(
-        transport,
-        Transport::Tcp | Transport::Tls | Transport::Sctp | Transport::TlsSctp
-    );
-    if !is_lost || !has_connections || outgoing.is_last_resort || shared.tasks.is_stopping() {
-        return Err(outgoing.refused(error));
-    }
-    let Some((question, source)) = question(&outgoing.payload, transport) else {
-        return Err(outgoing.refused(error));
-    };
-    let Ok(slot) = shared.last_resort.slots.clone().try_acquire_owned() else {
-        return Err(outgoing.refused(error));
-    };
-    outgoing.is_last_resort = true;
-    outgoing.stream = 0;
-    outgoing.reserved = None;
-    let task = {
-        let shared = shared.clone();
-        async move {
-            let transaction = outgoing.transaction;
-            let followed = follow(&shared, &question, source, outgoing, error);
-            if let Err(error) = no_later_than(GIVE_UP, followed).await {
-                shared.send_failed(transport, transaction, error);
-            }
-            drop(slot);
-        }
-    };
-    shared.tasks.spawn(task);
-    Ok(())
-}
-
-/// What has become of a message by that time.
-async fn no_later_than(
-    limit: Duration,
-    followed: impl Future<Output = Result<(), Refused>>,
-) -> Result<(), SendError> {
-    match tokio::time::timeout(limit, followed).await {
-        Ok(followed) => followed.map_err(|refused| refused.1),
-        Err(_) => Err(SendError::ConnectTimeout),
-    }
-}
-
-/// Tries one place after the other that the Via leads to, of those that its sender at `source` may name.
-async fn follow(
-    shared: &Arc<Shared>,
-    question: &Question,
-    source: Option<IpAddr>,
-    mut outgoing: Outgoing,
-    mut error: SendError,
-) -> Result<(), Refused> {
-    let LastResort { names, reach, .. } = &shared.last_resort;
-    let hops = match names.get() {
-        Some(names) => {
-            let hops = tokio::time::timeout(LOOK_UP, names.resolve(question, reach));
-            tokio::select! {
-                hops = hops => hops.unwrap_or_default(),
-                () = shared.tasks.stopped() => Vec::new(),
-            }
-        }
-        None => Vec::new(),
-    };
-    for hop in hops {
-        if !may_go_to(&hop, source) {
-            shared.counters(hop.transport).places_refused.increment();
-            continue;
-        }
-        let Hop {
+    /// Where to look for another way of a message that was not sent; `None` where there is none.
+    pub(crate) fn lookup(
+        &self,
+        payload: &Bytes,
+        transport: Transport,
+        error: &SendError,
+    ) -> Option<Lookup> {
+        let is_lost = matches!(
+            error,
+            SendError::Gone
+                | SendError::ConnectTimeout
+                | SendError::Io(..)
+                | SendError::Tls(_)
+                | SendError::Sctp(_)
+        );
+        let has_connections = matches!(
             transport,
-            remote,
-            peer,
-        } = hop;
-        let connection = match shared.connection_to(transport, remote, peer) {
-            Ok(connection) => connection,
-            Err(refused) => {
-                error = refused;
-                continue;
-            }
-        };
-        if let Err(refused) = connection.flow().await {
-            error = refused;
-            continue;
+            Transport::Tcp | Transport::Tls | Transport::Sctp | Transport::TlsSctp
+        );
+        if !is_lost || !has_connections {
+            return None;
         }
-        match connection.push(outgoing) {
-            Ok(()) => return Ok(()),
-            Err(refused) => (outgoing, error) = *refused,
-        }
+        let (question, source) = question(payload, transport)?;
+        let slot = self.slots.clone().try_acquire_owned().ok()?;
+        Some(Lookup {
+            question,
+            source,
+            _slot: slot,
+        })
     }
-    Err(outgoing.refused(error))
+
+    /// The places that the Via leads to, one to be tried after the other.
+    pub(crate) async fn hops(&self, lookup: &Lookup) -> Vec<Hop> {
+        let Some(resolver) = self.resolver.get() else {
+            return Vec::new();
+        };
+        let hops = resolver.resolve(&lookup.question, &self.reach);
+        let hops = tokio::time::timeout(LOOK_UP, hops).await;
+        hops.unwrap_or_default()
+    }
+}
+
+impl Lookup {
+    /// Whether the sender of the request may name a place to us: all its addresses are such as he can reach himself.
+    pub(crate) fn may_go_to(&self, hop: &Hop) -> bool {
+        may_go_to(hop, self.source)
+    }
+}
+
+/// Who is expected where a response goes over a connection of its own: the host that has asked, as it
+/// calls itself in the Via (RFC 3261 section 18.2.2). A TLS certificate has to show that name (RFC 5922
+/// section 7.3). `None` where it is an address, and for a request.
+pub(crate) fn requesting_peer(payload: &Bytes) -> Option<Arc<Peer>> {
+    let message = Message::read(payload.clone()).ok()?;
+    message.status()?;
+    match message.top_via()?.host() {
+        Host::Name(name) => Some(Arc::new(Peer {
+            name: Some(name.into()),
+            ..Peer::default()
+        })),
+        Host::Address(_) => None,
+    }
 }
 
 /// Whether all addresses of a place are such as may be named from `source`.
@@ -223,14 +184,6 @@ mod tests {
         ] {
             assert_eq!(ok(same), None, "{same}");
         }
-    }
-
-    #[tokio::test]
-    async fn places_that_are_silent_for_too_long_have_failed() {
-        let silent = no_later_than(Duration::from_millis(1), std::future::pending());
-        assert_eq!(silent.await, Err(SendError::ConnectTimeout));
-        let at_once = no_later_than(GIVE_UP, std::future::ready(Ok(())));
-        assert_eq!(at_once.await, Ok(()));
     }
 
     #[test]

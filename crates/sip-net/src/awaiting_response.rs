@@ -1,16 +1,16 @@
-//! What we have asked along a connection, for those to be told who wait for the answer when it is gone.
+//! The transactions that await a response over a connection: they are told when it is gone (RFC 3261 section 18.4).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use sip::transaction::TransactionKey;
 
-use crate::connections::OwnedTransaction;
+use crate::outbound_message::OwnedTransaction;
 
 /// The client transactions whose messages went over a connection last. Whether they have been answered
-/// is not known here, and does not matter: one that has does not heed a failure any more.
+/// is not known here, and does not matter: one that has been ignores a failure.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct AwaitingResponse {
     transactions: VecDeque<(Instant, OwnedTransaction)>,
 }
 
@@ -22,7 +22,7 @@ const LIFETIME: Duration = Duration::from_secs(32);
 /// are left to their timers.
 const MAXIMUM: usize = 1024;
 
-impl Asked {
+impl AwaitingResponse {
     /// A message was sent, for this transaction if any.
     pub(crate) fn sent(&mut self, now: Instant, transaction: Option<OwnedTransaction>) {
         let Some(transaction) = transaction.filter(is_client) else {
@@ -88,29 +88,29 @@ mod tests {
     }
 
     #[test]
-    fn those_of_the_last_32_seconds_are_told_once() {
+    fn transactions_of_the_last_32_seconds_are_reported_once() {
         let all = transactions(3);
         let began = Instant::now();
-        let mut asked = Asked::default();
+        let mut awaiting = AwaitingResponse::default();
         for (seconds, transaction) in [0, 1, 2].into_iter().zip(&all) {
-            asked.sent(began + Duration::from_secs(seconds), Some(*transaction));
+            awaiting.sent(began + Duration::from_secs(seconds), Some(*transaction));
         }
-        asked.sent(began, None);
+        awaiting.sent(began, None);
         let later = began + Duration::from_millis(32_500);
-        let told: Vec<OwnedTransaction> = asked.take(later).collect();
-        assert_eq!(told, all[1..]);
-        assert_eq!(asked.take(later).count(), 0);
+        let reported: Vec<OwnedTransaction> = awaiting.take(later).collect();
+        assert_eq!(reported, all[1..]);
+        assert_eq!(awaiting.take(later).count(), 0);
     }
 
     #[test]
     fn their_number_is_bounded() {
         let all = transactions(MAXIMUM + 5);
-        let mut asked = Asked::default();
+        let mut awaiting = AwaitingResponse::default();
         let now = Instant::now();
         for transaction in &all {
-            asked.sent(now, Some(*transaction));
+            awaiting.sent(now, Some(*transaction));
         }
-        let told: Vec<OwnedTransaction> = asked.take(now).collect();
-        assert_eq!(told, all[5..]);
+        let reported: Vec<OwnedTransaction> = awaiting.take(now).collect();
+        assert_eq!(reported, all[5..]);
     }
 }

@@ -1,0 +1,84 @@
+//! Every message that passes: counted, shown in the log, written into the capture.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sip::{Flow, Transmit, Transport};
+use tap::{Direction, SipTap};
+
+use crate::incoming::MalformedReason;
+use crate::keep_alive::is_keep_alive;
+use crate::statistics::{AllCounters, Counters};
+use crate::trace;
+
+/// Counts messages, shows them in the log, and writes them into the capture.
+#[derive(Debug)]
+pub(crate) struct MessageLog {
+    counters: AllCounters,
+    capture: Option<SipTap>,
+}
+
+impl MessageLog {
+    pub(crate) fn new(capture: Option<SipTap>) -> Arc<MessageLog> {
+        Arc::new(MessageLog {
+            counters: AllCounters::default(),
+            capture,
+        })
+    }
+
+    pub(crate) fn counters(&self, transport: Transport) -> &Counters {
+        self.counters.of(transport)
+    }
+
+    /// The octets of a message that is being received, where they are wanted.
+    pub(crate) fn shown(&self, message: &Bytes) -> Option<Bytes> {
+        let is_shown = self.has_capture() || trace::is_on();
+        is_shown.then(|| message.clone())
+    }
+
+    /// Whether there is a capture, for which flows have to tell the true addresses.
+    pub(crate) fn has_capture(&self) -> bool {
+        self.capture.is_some()
+    }
+
+    /// A message has come.
+    pub(crate) fn received(&self, flow: &Flow, shown: Option<&Bytes>) {
+        let counters = self.counters(flow.transport);
+        counters.messages_received.increment();
+        if let Some(message) = shown {
+            trace::received(flow, message);
+            self.capture(flow, Direction::Inbound, message);
+        }
+    }
+
+    /// A keep-alive has come.
+    pub(crate) fn keep_alive(&self, transport: Transport) {
+        self.counters(transport).keep_alives.increment();
+    }
+
+    /// Octets have come that are no message.
+    pub(crate) fn malformed(&self, flow: &Flow, octets: &[u8], reason: MalformedReason) {
+        self.counters(flow.transport).malformed.increment();
+        trace::malformed(flow, octets, reason);
+    }
+
+    /// A message is to be sent.
+    pub(crate) fn sending(&self, transmit: &Transmit) {
+        trace::sending(transmit);
+    }
+
+    /// A message has been sent.
+    pub(crate) fn sent(&self, flow: &Flow, message: &[u8]) {
+        if is_keep_alive(message) {
+            return;
+        }
+        self.counters(flow.transport).messages_sent.increment();
+        self.capture(flow, Direction::Outbound, message);
+    }
+
+    fn capture(&self, flow: &Flow, direction: Direction, message: &[u8]) {
+        if let Some(capture) = &self.capture {
+            trace::capture(capture, flow, direction, message);
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! The way out: which socket or connection a message takes, and what becomes of it when that fails.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sip::{ConnectionId, Flow, Peer, Target, Transmit, Transport};
+use tokio::time::timeout;
+
+use crate::connections::{Connection, Connections, Found};
+use crate::inbound::Inbound;
+use crate::incoming::{CloseReason, SendError};
+use crate::listen::Listen;
+use crate::message_log::MessageLog;
+use crate::outbound_message::{Fallback, OutboundMessage, OwnedTransaction, SendFailure};
+use crate::response_fallback::{Lookup, ResponseFallback, requesting_peer};
+use crate::tasks::Tasks;
+use crate::udp::{SipSocket, UdpSockets};
+
+/// Sends messages to their targets.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) sockets: UdpSockets,
+    pub(crate) response_fallback: ResponseFallback,
+    pub(crate) inbound: Arc<Inbound>,
+    pub(crate) log: Arc<MessageLog>,
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) opener: Box<dyn Opener>,
+}
+
+/// Begins what has a task: opens connections, serves sockets.
+pub(crate) trait Opener: std::fmt::Debug + Send + Sync {
+    /// Opens a connection and serves it until it ends.
+    fn open(&self, outbound: &Arc<Outbound>, connection: Arc<Connection>);
+    /// Serves a UDP socket until it is closed.
+    fn serve(&self, outbound: &Arc<Outbound>, socket: Arc<SipSocket>);
+}
+
+/// The sockets and connections that have messages of one call to [`Outbound::send_all`] in their queues.
+#[derive(Debug, Default)]
+struct Batch {
+    sockets: Vec<Arc<SipSocket>>,
+    connections: Vec<Arc<Connection>>,
+}
+
+/// How long the response fallback may take: a client has given up after 64*T1 (RFC 3261 section 17), and each of the places
+/// named may take its time to be silent.
+const RESPONSE_FALLBACK: Duration = Duration::from_secs(32);
+
+impl Outbound {
+    /// Sends a worker's messages to their targets without waiting: all that go by one socket or connection together.
+    pub(crate) fn send_all(
+        self: &Arc<Self>,
+        worker: usize,
+        transmits: impl IntoIterator<Item = Transmit>,
+    ) {
+        let mut batch = Batch::default();
+        for transmit in transmits {
+            self.log.sending(&transmit);
+            self.send(worker, transmit, &mut batch);
+        }
+        batch.flush(self);
+    }
+
+    fn send(self: &Arc<Self>, worker: usize, transmit: Transmit, batch: &mut Batch) {
+        let Transmit {
+            target,
+            peer,
+            payload,
+            call,
+            transaction,
+        } = transmit;
+        let remote = match target {
+            Target::Flow(flow) | Target::FlowOrAddress(flow, _) => flow.remote,
+            Target::Address(_, remote) => remote,
+        };
+        let mut message = OutboundMessage {
+            call_id_hash: call,
+            transaction: transaction.map(|key| OwnedTransaction { worker, key }),
+            ..OutboundMessage::new(payload, remote)
+        };
+        match target {
+            Target::Flow(flow) => self.send_along(flow, message, worker, batch),
+            Target::FlowOrAddress(flow, address) => {
+                message.fallback = Some(Fallback { address, peer });
+                self.send_along(flow, message, worker, batch);
+            }
+            Target::Address(transport, _) => {
+                self.send_toward(transport, peer, message, worker, batch);
+            }
+        }
+    }
+
+    /// Sends a message the way that another one came.
+    fn send_along(
+        self: &Arc<Self>,
+        flow: Flow,
+        mut message: OutboundMessage,
+        worker: usize,
+        batch: &mut Batch,
+    ) {
+        let pushed = match flow.transport {
+            Transport::Udp => match self.sockets.of_flow(&flow, worker) {
+                Some(socket) => {
+                    message.source_ip = Some(flow.local.ip());
+                    batch.push_datagram(socket, message)
+                }
+                None => Err(message.failed(SendError::Gone)),
+            },
+            _ => match batch.connection(flow.connection, &self.connections) {
+                Some(connection) => {
+                    message.stream = flow.stream;
+                    batch.push(connection, message)
+                }
+                None => Err(message.failed(SendError::Gone)),
+            },
+        };
+        if let Err(failure) = pushed {
+            self.not_sent(flow.transport, failure);
+        }
+    }
+
+    /// Sends a message to its remote address.
+    fn send_toward(
+        self: &Arc<Self>,
+        transport: Transport,
+        peer: Option<Arc<Peer>>,
+        message: OutboundMessage,
+        worker: usize,
+        batch: &mut Batch,
+    ) {
+        let pushed = match transport {
+            Transport::Udp => match self.socket_to(message.remote, worker) {
+                Ok(socket) => batch.push_datagram(socket, message),
+                Err(error) => Err(message.failed(error)),
+            },
+            _ => match self.connection_to(transport, message.remote, peer) {
+                Ok(connection) => batch.push(connection, message),
+                Err(error) => Err(message.failed(error)),
+            },
+        };
+        if let Err(failure) = pushed {
+            self.not_sent(transport, failure);
+        }
+    }
+
+    /// A worker's socket for sending to an address.
+    pub(crate) fn socket_to(
+        self: &Arc<Self>,
+        remote: SocketAddr,
+        worker: usize,
+    ) -> Result<Arc<SipSocket>, SendError> {
+        if let Some(socket) = self.sockets.toward(remote, worker) {
+            return Ok(socket);
+        }
+        self.may_open()?;
+        let _runtime = self.tasks.enter();
+        let id = self.connections.new_id();
+        let (socket, is_new) = self.sockets.open_common(remote, id)?;
+        if is_new {
+            self.serve(socket.clone());
+        }
+        Ok(socket)
+    }
+
+    /// A socket of one's own for talking to an address.
+    pub(crate) fn private_socket_to(
+        self: &Arc<Self>,
+        remote: SocketAddr,
+    ) -> Result<Arc<SipSocket>, SendError> {
+        self.may_open()?;
+        let _runtime = self.tasks.enter();
+        let id = self.connections.new_id();
+        let socket = self.sockets.open_private(remote, id)?;
+        self.serve(socket.clone());
+        Ok(socket)
+    }
+
+    fn serve(self: &Arc<Self>, socket: Arc<SipSocket>) {
+        let counters = self.log.counters(Transport::Udp);
+        counters.connections_opened.increment();
+        self.opener.serve(self, socket);
+    }
+
+    /// The connection to an address, or to another one of the peer's (RFC 3261 section 18.1.1: one
+    /// that is open is used), or a new one that is being opened.
+    pub(crate) fn connection_to(
+        self: &Arc<Self>,
+        transport: Transport,
+        remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
+    ) -> Result<Arc<Connection>, SendError> {
+        self.may_open()?;
+        match self.connections.find_or_open(transport, remote, peer)? {
+            Found::Existing(connection) => Ok(connection),
+            Found::New(connection) => {
+                self.opener.open(self, connection.clone());
+                Ok(connection)
+            }
+        }
+    }
+
+    /// A connection of one's own to an address, which is being opened.
+    pub(crate) fn private_connection_to(
+        self: &Arc<Self>,
+        transport: Transport,
+        remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
+    ) -> Result<Arc<Connection>, SendError> {
+        self.may_open()?;
+        let connection = self.connections.open_private(transport, remote, peer)?;
+        self.opener.open(self, connection.clone());
+        Ok(connection)
+    }
+
+    fn may_open(&self) -> Result<(), SendError> {
+        match self.tasks.is_stopping() {
+            true => Err(SendError::ShutDown),
+            false => Ok(()),
+        }
+    }
+
+    /// Messages did not go out: each takes the other way that it may have, or its transaction is told.
+    pub(crate) fn all_not_sent(
+        self: &Arc<Self>,
+        transport: Transport,
+        failures: impl IntoIterator<Item = SendFailure>,
+    ) {
+        for failure in failures {
+            self.not_sent(transport, failure);
+        }
+    }
+
+    /// A message did not go out: it takes the other way that it may have, or its transaction is
+    /// told.
+    pub(crate) fn not_sent(self: &Arc<Self>, transport: Transport, failure: SendFailure) {
+        let (mut message, error) = *failure;
+        match message.fallback.take() {
+            // Nobody can be connected to who is in a browser: its connection is the only way (RFC 7118
+            // section 5.3).
+            Some(Fallback { address, peer })
+                if error == SendError::Gone
+                    && !matches!(transport, Transport::Ws | Transport::Wss) =>
+            {
+                message.stream = 0;
+                message.source_ip = None;
+                message.remote = address;
+                let peer = peer.or_else(|| requesting_peer(&message.payload));
+                let worker = message.transaction.map_or(0, |owned| owned.worker);
+                let mut batch = Batch::default();
+                self.send_toward(transport, peer, message, worker, &mut batch);
+                batch.flush(self);
+            }
+            _ => self.try_response_fallback(transport, message, error),
+        }
+    }
+
+    /// Counts a message that was not sent and tells its transaction.
+    pub(crate) fn send_failed(
+        &self,
+        transport: Transport,
+        transaction: Option<OwnedTransaction>,
+        error: SendError,
+    ) {
+        let counters = self.log.counters(transport);
+        counters.sends_failed.increment();
+        tracing::debug!(%transport, ?transaction, %error, "not sent");
+        if let Some(transaction) = transaction {
+            self.inbound.send_failed(transport, transaction, error);
+        }
+    }
+
+    /// A socket that listened does not any more. A program that went on would be deaf without
+    /// anybody noticing: everything stops, and the queue of [`Incoming`](crate::Incoming) ends.
+    pub(crate) fn listener_failed(&self, listen: Listen, reason: &CloseReason) {
+        let counters = self.log.counters(listen.transport);
+        counters.listeners_failed.increment();
+        tracing::error!(%listen, %reason, "listener failed, everything stops");
+        self.tasks.stop();
+    }
+
+    /// Looks for another way in a task, where there may be one; else the transaction is told.
+    fn try_response_fallback(
+        self: &Arc<Self>,
+        transport: Transport,
+        mut message: OutboundMessage,
+        error: SendError,
+    ) {
+        let lookup = match message.is_response_fallback || self.tasks.is_stopping() {
+            true => None,
+            false => self
+                .response_fallback
+                .lookup(&message.payload, transport, &error),
+        };
+        let Some(lookup) = lookup else {
+            return self.send_failed(transport, message.transaction, error);
+        };
+        message.is_response_fallback = true;
+        message.stream = 0;
+        message.room = None;
+        let outbound = self.clone();
+        self.tasks.spawn(async move {
+            let transaction = message.transaction;
+            let sent = outbound.send_to_hops(&lookup, message, error);
+            if let Err(error) = no_later_than(RESPONSE_FALLBACK, sent).await {
+                outbound.send_failed(transport, transaction, error);
+            }
+        });
+    }
+
+    /// Tries one place after the other that the Via leads to.
+    async fn send_to_hops(
+        self: &Arc<Self>,
+        lookup: &Lookup,
+        mut message: OutboundMessage,
+        mut error: SendError,
+    ) -> Result<(), SendFailure> {
+        let hops = tokio::select! {
+            hops = self.response_fallback.hops(lookup) => hops,
+            () = self.tasks.stopped() => Vec::new(),
+        };
+        for hop in hops {
+            if !lookup.may_go_to(&hop) {
+                let counters = self.log.counters(hop.transport);
+                counters.places_refused.increment();
+                continue;
+            }
+            let connection = match self.connection_to(hop.transport, hop.remote, hop.peer) {
+                Ok(connection) => connection,
+                Err(refused) => {
+                    error = refused;
+                    continue;
+                }
+            };
+            if let Err(refused) = connection.flow().await {
+                error = refused;
+                continue;
+            }
+            message.remote = hop.remote;
+            match connection.push(message) {
+                Ok(()) => {
+                    self.flush(&connection);
+                    return Ok(());
+                }
+                Err(failure) => (message, error) = *failure,
+            }
+        }
+        Err(message.failed(error))
+    }
+
+    /// Sends what is in a connection's queue.
+    pub(crate) fn flush(self: &Arc<Self>, connection: &Connection) {
+        let mut failed = Vec::new();
+        connection.flush(&mut failed);
+        self.all_not_sent(connection.transport, failed);
+    }
+}
+
+impl Batch {
+    /// The connection of this name; the last one is at hand.
+    fn connection(&self, id: ConnectionId, table: &Connections) -> Option<Arc<Connection>> {
+        match self.connections.last() {
+            Some(last) if last.id == id => Some(last.clone()),
+            _ => table.get(id),
+        }
+    }
+
+    fn push(
+        &mut self,
+        connection: Arc<Connection>,
+        message: OutboundMessage,
+    ) -> Result<(), SendFailure> {
+        connection.push(message)?;
+        // One that is there twice has nothing left the second time.
+        if self
+            .connections
+            .last()
+            .is_none_or(|last| last.id != connection.id)
+        {
+            self.connections.push(connection);
+        }
+        Ok(())
+    }
+
+    fn push_datagram(
+        &mut self,
+        socket: Arc<SipSocket>,
+        message: OutboundMessage,
+    ) -> Result<(), SendFailure> {
+        socket.push(message)?;
+        if self.sockets.last().is_none_or(|last| last.id != socket.id) {
+            self.sockets.push(socket);
+        }
+        Ok(())
+    }
+
+    /// Sends all that is in the queues.
+    fn flush(self, outbound: &Arc<Outbound>) {
+        for socket in self.sockets {
+            let mut failed = Vec::new();
+            socket.flush(&mut failed);
+            outbound.all_not_sent(Transport::Udp, failed);
+        }
+        for connection in self.connections {
+            outbound.flush(&connection);
+        }
+    }
+}
+
+/// What has become of a message by that time.
+async fn no_later_than(
+    limit: Duration,
+    sent: impl Future<Output = Result<(), SendFailure>>,
+) -> Result<(), SendError> {
+    match timeout(limit, sent).await {
+        Ok(sent) => sent.map_err(|failure| failure.1),
+        Err(_) => Err(SendError::ConnectTimeout),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn places_that_are_silent_for_too_long_have_failed() {
+        let silent = no_later_than(Duration::from_millis(1), std::future::pending());
+        assert_eq!(silent.await, Err(SendError::ConnectTimeout));
+        let at_once = no_later_than(RESPONSE_FALLBACK, std::future::ready(Ok(())));
+        assert_eq!(at_once.await, Ok(()));
+    }
+}

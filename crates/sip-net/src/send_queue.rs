@@ -1,0 +1,203 @@
+//! The messages that wait to be sent on a connection or a UDP socket.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::budget::QueueBudget;
+use crate::incoming::SendError;
+use crate::outbound_message::{OutboundMessage, SendFailure};
+
+/// The messages that wait to be sent on a connection or a UDP socket, in their order. Every message goes through it.
+///
+/// Once the queue is [open](SendQueue::open), whoever has pushed messages flushes them: it sends what the system has room
+/// for, without waiting and without waking the task of the connection. Then the queue is [blocked](Flushing::block) until
+/// that task has found room again, so that nothing overtakes.
+#[derive(Debug)]
+pub(crate) struct SendQueue {
+    state: Mutex<State>,
+    budget: Arc<QueueBudget>,
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    messages: VecDeque<OutboundMessage>,
+    is_open: bool,
+    is_blocked: bool,
+    is_closed: bool,
+}
+
+/// The messages of a queue, for whoever sends them. It is held while they are handed to the system and never while
+/// something is waited for.
+#[derive(Debug)]
+pub(crate) struct Flushing<'a> {
+    queue: &'a SendQueue,
+    state: MutexGuard<'a, State>,
+}
+
+impl SendQueue {
+    /// A queue whose messages wait for its task.
+    pub(crate) fn new(budget: Arc<QueueBudget>) -> SendQueue {
+        SendQueue {
+            state: Mutex::default(),
+            budget,
+            wake: Notify::new(),
+        }
+    }
+
+    /// From now on whoever pushes messages flushes them.
+    pub(crate) fn open(&self) {
+        self.lock().is_open = true;
+    }
+
+    /// Puts a message behind all others; gives it back with the reason where that fails.
+    pub(crate) fn push(&self, mut message: OutboundMessage) -> Result<(), SendFailure> {
+        // It gives back what it may have in another queue.
+        message.room = None;
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(message.failed(SendError::Gone));
+        }
+        // What is flushed at once takes no room.
+        if (!state.is_open || state.is_blocked) && !self.reserve(&mut message) {
+            return Err(message.failed(SendError::QueueFull));
+        }
+        state.messages.push_back(message);
+        Ok(())
+    }
+
+    /// Puts a message behind all others that is not flushed at once: the task is woken to send it.
+    pub(crate) fn push_for_task(&self, mut message: OutboundMessage) -> Result<(), SendFailure> {
+        if !self.reserve(&mut message) {
+            return Err(message.failed(SendError::QueueFull));
+        }
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(message.failed(SendError::Gone));
+        }
+        state.messages.push_back(message);
+        self.wake();
+        Ok(())
+    }
+
+    /// The messages, for whoever sends them; `None` while the queue is blocked.
+    pub(crate) fn begin_flush(&self) -> Option<Flushing<'_>> {
+        let state = self.lock();
+        (!state.is_blocked).then_some(Flushing { queue: self, state })
+    }
+
+    /// Whether its task has to wait for room in the system.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.lock().is_blocked
+    }
+
+    /// The system may have room again.
+    pub(crate) fn unblock(&self) {
+        self.lock().is_blocked = false;
+    }
+
+    /// Looks at the first message.
+    pub(crate) fn first<T>(&self, look: impl FnOnce(&OutboundMessage) -> T) -> Option<T> {
+        self.lock().messages.front().map(look)
+    }
+
+    /// Takes the first message.
+    pub(crate) fn pop_first(&self) -> Option<OutboundMessage> {
+        self.lock().messages.pop_front()
+    }
+
+    /// Takes the first message, waiting for one; `None` when the queue is closed and empty. It keeps its room until it is
+    /// dropped.
+    pub(crate) async fn pop(&self) -> Option<OutboundMessage> {
+        loop {
+            {
+                let mut state = self.lock();
+                if let Some(message) = state.messages.pop_front() {
+                    return Some(message);
+                }
+                if state.is_closed {
+                    return None;
+                }
+            }
+            self.woken().await;
+        }
+    }
+
+    /// Refuses messages from now on. Those that are there already can still be sent.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.wake();
+    }
+
+    /// Refuses messages from now on, and takes those that are there.
+    pub(crate) fn take_all(&self) -> VecDeque<OutboundMessage> {
+        self.close();
+        std::mem::take(&mut self.lock().messages)
+    }
+
+    /// Whether everything was sent and no more comes.
+    pub(crate) fn is_finished(&self) -> bool {
+        let state = self.lock();
+        state.is_closed && state.messages.is_empty()
+    }
+
+    /// Wakes the task of the connection or socket.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Ends when the task has been woken since the last time.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    fn reserve(&self, message: &mut OutboundMessage) -> bool {
+        message.room = self.budget.reserve(message.payload.len());
+        message.room.is_some()
+    }
+
+    /// No panic can happen while the lock is held that would leave the state in disorder.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flushing<'_> {
+    /// The system has no room: the task is woken to wait for that. What is left has to have room in the queue; messages
+    /// without are added to `failed`. The first one stays in any case where the peer has got a part of it.
+    pub(crate) fn block(&mut self, is_first_begun: bool, failed: &mut Vec<SendFailure>) {
+        self.state.is_blocked = true;
+        let mut left = std::mem::take(&mut self.state.messages);
+        if is_first_begun && let Some(mut first) = left.pop_front() {
+            let bytes = first.payload.len();
+            let room = first.room.take();
+            first.room = room.or_else(|| Some(self.queue.budget.reserve_anyway(bytes)));
+            self.state.messages.push_back(first);
+        }
+        for mut message in left {
+            if message.room.is_some() || self.queue.reserve(&mut message) {
+                self.state.messages.push_back(message);
+            } else {
+                failed.push(message.failed(SendError::QueueFull));
+            }
+        }
+        self.queue.wake();
+    }
+}
+
+impl Deref for Flushing<'_> {
+    type Target = VecDeque<OutboundMessage>;
+
+    fn deref(&self) -> &VecDeque<OutboundMessage> {
+        &self.state.messages
+    }
+}
+
+impl DerefMut for Flushing<'_> {
+    fn deref_mut(&mut self) -> &mut VecDeque<OutboundMessage> {
+        &mut self.state.messages
+    }
+}

@@ -1,0 +1,203 @@
+//! One UDP socket, and how the messages in its queue are sent.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use sip::{ConnectionId, Flow, Transport};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use udp_net::{Datagram, SendOutcome, UdpConfig, UdpSocket};
+
+use crate::budget::{Budget, QueueBudget};
+use crate::impairments::Impairments;
+use crate::incoming::SendError;
+use crate::message_log::MessageLog;
+use crate::outbound_message::{OutboundMessage, SendFailure};
+use crate::routes::Routes;
+use crate::send_queue::SendQueue;
+
+/// One UDP socket.
+#[derive(Debug)]
+pub(crate) struct SipSocket {
+    pub(crate) id: ConnectionId,
+    pub(crate) local: SocketAddr,
+    pub(super) socket: UdpSocket,
+    queue: SendQueue,
+    pub(super) close: Notify,
+    log: Arc<MessageLog>,
+    routes: Arc<Routes>,
+}
+
+/// What all sockets are bound with.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    pub(crate) impairments: Arc<Impairments>,
+    pub(crate) max_queue_messages: usize,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) log: Arc<MessageLog>,
+    pub(crate) routes: Arc<Routes>,
+}
+
+impl Binding {
+    /// Binds a listener's sockets, one for each worker on its runtime, all to one address. `id` names
+    /// them from now on.
+    pub(crate) fn bind_listener(
+        &self,
+        address: SocketAddr,
+        id: ConnectionId,
+        workers: &[Handle],
+    ) -> io::Result<Vec<Arc<SipSocket>>> {
+        let mut sockets: Vec<Arc<SipSocket>> = Vec::with_capacity(workers.len());
+        for worker in workers {
+            let _runtime = worker.enter();
+            let address = sockets.first().map_or(address, |first| first.local);
+            let socket = self.bind(address, id, !sockets.is_empty())?;
+            // The first is bound alone, so that a port of somebody else is not taken for ours.
+            if sockets.is_empty() && workers.len() > 1 {
+                socket.socket.share_address()?;
+            }
+            sockets.push(socket);
+        }
+        Ok(sockets)
+    }
+
+    /// Binds one socket, be it to an address that another one of ours shares. `id` names it from now on.
+    pub(crate) fn bind(
+        &self,
+        address: SocketAddr,
+        id: ConnectionId,
+        shares: bool,
+    ) -> io::Result<Arc<SipSocket>> {
+        let config = UdpConfig {
+            impairment: self.impairments.next(),
+            // SIP messages are as large as they are.
+            allow_fragmentation: true,
+            // Over a network signalling seldom has several messages of one size for one peer, and captures stay true.
+            segmentation_offload: false,
+            reuse_port: shares,
+            // What waits in the kernel waits for the server, too.
+            arrival_times: true,
+            network_errors: true,
+            ..UdpConfig::default()
+        };
+        let socket = UdpSocket::bind(address, config)?;
+        // Only what waits on all sockets and connections together is bounded in bytes.
+        let budget = QueueBudget::new(self.max_queue_messages, usize::MAX, self.budget.clone());
+        let queue = SendQueue::new(budget);
+        queue.open();
+        Ok(Arc::new(SipSocket {
+            id,
+            local: socket.local_addr(),
+            socket,
+            queue,
+            close: Notify::new(),
+            log: self.log.clone(),
+            routes: self.routes.clone(),
+        }))
+    }
+}
+
+impl SipSocket {
+    /// The messages that wait to be sent.
+    pub(crate) fn queue(&self) -> &SendQueue {
+        &self.queue
+    }
+
+    /// Puts a message into the queue, to be [flushed](SipSocket::flush); gives it back with the reason where that fails.
+    pub(crate) fn push(&self, message: OutboundMessage) -> Result<(), SendFailure> {
+        match message.payload.len() > max_payload(message.remote) {
+            true => Err(message.failed(SendError::TooLarge)),
+            false => self.queue.push(message),
+        }
+    }
+
+    /// Sends what is in the queue and the kernel has room for. Messages that are not sent are added to `failed`.
+    pub(crate) fn flush(&self, failed: &mut Vec<SendFailure>) {
+        let Some(mut queue) = self.queue.begin_flush() else {
+            return;
+        };
+        while !queue.is_empty() {
+            let datagrams = queue.iter().take(SEND_BATCH);
+            let datagrams: Vec<Datagram> =
+                datagrams.map(|message| self.datagram(message)).collect();
+            let (sent, outcome) = self.socket.try_send_all(&datagrams);
+            for message in queue.drain(..sent) {
+                self.log.sent(&self.flow_of(&message), &message.payload);
+            }
+            match outcome {
+                SendOutcome::Sent => {}
+                SendOutcome::Failed(error) => {
+                    let refused = queue.pop_front();
+                    failed.extend(refused.map(|message| message.failed(send_error(error))));
+                }
+                SendOutcome::Blocked => {
+                    queue.block(false, failed);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The flow between this socket and a remote address.
+    pub(crate) fn flow(&self, local: SocketAddr, remote: SocketAddr) -> Flow {
+        Flow {
+            transport: Transport::Udp,
+            local,
+            remote,
+            connection: self.id,
+            stream: 0,
+        }
+    }
+
+    /// Asks the socket's task to close it. Listening sockets do not heed it.
+    pub(crate) fn close(&self) {
+        self.close.notify_one();
+    }
+
+    fn datagram(&self, message: &OutboundMessage) -> Datagram {
+        Datagram {
+            destination: message.remote,
+            source_ip: self.source_ip(message),
+            payload: message.payload.clone(),
+        }
+    }
+
+    /// The address that the kernel is to send from. Where the socket is bound to one, it needs no telling.
+    fn source_ip(&self, message: &OutboundMessage) -> Option<IpAddr> {
+        let is_wildcard = self.local.ip().is_unspecified();
+        message
+            .source_ip
+            .filter(|ip| is_wildcard && !ip.is_unspecified())
+    }
+
+    /// The flow of a message that was sent; with the true local address where that is captured.
+    fn flow_of(&self, message: &OutboundMessage) -> Flow {
+        let mut local = self.local;
+        if self.log.has_capture() {
+            local = self.routes.specific(local, message.remote);
+            local.set_ip(self.source_ip(message).unwrap_or(local.ip()));
+        }
+        self.flow(local, message.remote)
+    }
+}
+
+/// How many datagrams one call to the kernel sends at the most.
+const SEND_BATCH: usize = 128;
+
+/// The largest UDP payload: 65,535 bytes less the headers that count among them (RFC 768, RFC 791,
+/// RFC 8200 section 3).
+fn max_payload(remote: SocketAddr) -> usize {
+    match remote {
+        SocketAddr::V4(_) => 65_535 - 20 - 8,
+        SocketAddr::V6(_) => 65_535 - 8,
+    }
+}
+
+fn send_error(error: io::Error) -> SendError {
+    if error.raw_os_error() == Some(libc::EMSGSIZE) {
+        SendError::TooLarge
+    } else {
+        SendError::from(error)
+    }
+}
