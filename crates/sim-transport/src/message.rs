@@ -1,7 +1,7 @@
 //! What stands in a message: which one it is and when it was sent, so that the receiver needs
 //! nobody to tell him. Over TCP the length goes before it.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use std::time::Duration;
 
 /// Bytes of the number and the time of sending: the smallest message.
@@ -33,12 +33,10 @@ pub(crate) fn write(stamp: Stamp, bytes: usize) -> Bytes {
 }
 
 /// What stands in a message; `None` when it is too small to be one.
-pub(crate) fn read(message: &[u8]) -> Option<Stamp> {
-    let (number, rest) = message.split_first_chunk()?;
-    let (nanoseconds, _) = rest.split_first_chunk()?;
+pub(crate) fn read(mut message: &[u8]) -> Option<Stamp> {
     Some(Stamp {
-        number: u64::from_be_bytes(*number),
-        sent: Duration::from_nanos(u64::from_be_bytes(*nanoseconds)),
+        number: message.try_get_u64().ok()?,
+        sent: Duration::from_nanos(message.try_get_u64().ok()?),
     })
 }
 

@@ -8,6 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use bytes::Buf;
 use hmac::{Hmac, KeyInit, Mac};
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
@@ -319,31 +320,29 @@ fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
 
 fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
     let (&first, mut rest) = fields.split_first()?;
-    let [a, b, c, d, e] = take(&mut rest)?;
-    let created = Duration::from_micros(u64::from_be_bytes([0, 0, 0, a, b, c, d, e]));
-    let peer_tag = u32::from_be_bytes(take(&mut rest)?);
-    let local_initial_tsn = Tsn(u32::from_be_bytes(take(&mut rest)?));
-    let peer_initial_tsn = Tsn(u32::from_be_bytes(take(&mut rest)?));
-    let peer_a_rwnd = u32::from_be_bytes(take(&mut rest)?);
-    let outbound_streams = u16::from_be_bytes(take(&mut rest)?);
-    let inbound_streams = u16::from_be_bytes(take(&mut rest)?);
+    let created = Duration::from_micros(rest.try_get_uint(5).ok()?);
+    let peer_tag = rest.try_get_u32().ok()?;
+    let local_initial_tsn = Tsn(rest.try_get_u32().ok()?);
+    let peer_initial_tsn = Tsn(rest.try_get_u32().ok()?);
+    let peer_a_rwnd = rest.try_get_u32().ok()?;
+    let outbound_streams = rest.try_get_u16().ok()?;
+    let inbound_streams = rest.try_get_u16().ok()?;
     let life = match first & flags::LIFE {
         0 => None,
-        _ => Some(u32::from_be_bytes(take(&mut rest)?)),
+        _ => Some(rest.try_get_u32().ok()?),
     };
     let tie_tags = match first & flags::TIE_TAGS {
         0 => TieTags::default(),
         _ => TieTags {
-            local: u32::from_be_bytes(take(&mut rest)?),
-            peer: u32::from_be_bytes(take(&mut rest)?),
+            local: rest.try_get_u32().ok()?,
+            peer: rest.try_get_u32().ok()?,
         },
     };
     let mut source = origin.from;
     let mut other_addresses = Vec::new();
     if first & flags::ADDRESSES != 0 {
         source = take_source(&mut rest)?;
-        let [count] = take(&mut rest)?;
-        for _ in 0..count {
+        for _ in 0..rest.try_get_u8().ok()? {
             let (address, _) = take_address(&mut rest)?;
             other_addresses.push(address);
         }
@@ -395,7 +394,7 @@ fn take_source(rest: &mut &[u8]) -> Option<CookieSource> {
     let (remote, kind) = take_address(rest)?;
     let encapsulation_port = match kind & ENCAPSULATED {
         0 => None,
-        _ => Some(u16::from_be_bytes(take(rest)?)),
+        _ => Some(rest.try_get_u16().ok()?),
     };
     Some(CookieSource {
         remote,
@@ -404,18 +403,12 @@ fn take_source(rest: &mut &[u8]) -> Option<CookieSource> {
 }
 
 fn take_address(rest: &mut &[u8]) -> Option<(IpAddr, u8)> {
-    let [kind] = take(rest)?;
+    let kind = rest.try_get_u8().ok()?;
     let address = match kind & IPV6 {
-        0 => IpAddr::V4(Ipv4Addr::from(take::<4>(rest)?)),
-        _ => IpAddr::V6(Ipv6Addr::from(take::<16>(rest)?)),
+        0 => Ipv4Addr::from_bits(rest.try_get_u32().ok()?).into(),
+        _ => Ipv6Addr::from_bits(rest.try_get_u128().ok()?).into(),
     };
     Some((address, kind))
-}
-
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (field, after) = rest.split_first_chunk::<N>()?;
-    *rest = after;
-    Some(*field)
 }
 
 #[cfg(test)]

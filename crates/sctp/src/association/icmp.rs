@@ -1,5 +1,7 @@
 //! What ICMP messages mean to an association (RFC 9260 section 10, from ICMP6 on).
 
+use bytes::Buf;
+
 use super::outstanding::PathIndex;
 use super::path_mtu::PacketTooBig;
 use super::{Association, Context};
@@ -55,18 +57,16 @@ impl Association {
     }
 
     /// ICMP6: whether a packet of ours is quoted. Who cannot see our packets does not know tags.
-    fn recognize(&self, quoted: &[u8]) -> Option<Quoted> {
-        let (_, rest) = quoted.split_first_chunk::<4>()?;
-        let (tag, rest) = rest.split_first_chunk()?;
-        let tag = u32::from_be_bytes(*tag);
+    fn recognize(&self, mut quoted: &[u8]) -> Option<Quoted> {
+        let _ports = quoted.try_get_u32().ok()?;
+        let tag = quoted.try_get_u32().ok()?;
         if tag != 0 {
             return (tag == self.peer_tag).then_some(Quoted::Tagged);
         }
-        let (_checksum, rest) = rest.split_first_chunk::<4>()?;
-        let (chunk_header, rest) = rest.split_first_chunk::<4>()?;
-        let (initiate_tag, _) = rest.split_first_chunk()?;
-        let is_our_init = chunk_header[0] == ChunkType::INIT.0
-            && u32::from_be_bytes(*initiate_tag) == self.local_tag;
+        let _checksum = quoted.try_get_u32().ok()?;
+        let [chunk_type, ..] = quoted.try_get_u32().ok()?.to_be_bytes();
+        let initiate_tag = quoted.try_get_u32().ok()?;
+        let is_our_init = chunk_type == ChunkType::INIT.0 && initiate_tag == self.local_tag;
         is_our_init.then_some(Quoted::Init)
     }
 

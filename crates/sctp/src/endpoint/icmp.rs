@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use super::associations::PeerKey;
 use super::{Endpoint, is_unicast};
@@ -93,13 +93,13 @@ impl Endpoint {
     }
 
     /// ICMP5: the association whose packet is quoted, by its addresses and ports.
-    fn find_quoted(&self, path: PathAddress, quoted: &[u8]) -> Option<super::Index> {
-        let (source_port, rest) = quoted.split_first_chunk()?;
-        let (destination_port, _) = rest.split_first_chunk()?;
-        if u16::from_be_bytes(*source_port) != self.local_port || !is_unicast(path) {
+    fn find_quoted(&self, path: PathAddress, mut quoted: &[u8]) -> Option<super::Index> {
+        let source_port = quoted.try_get_u16().ok()?;
+        let destination_port = quoted.try_get_u16().ok()?;
+        if source_port != self.local_port || !is_unicast(path) {
             return None;
         }
-        let key = PeerKey::new(path, u16::from_be_bytes(*destination_port));
+        let key = PeerKey::new(path, destination_port);
         self.associations.by_peer(&key)
     }
 }

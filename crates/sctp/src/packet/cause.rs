@@ -1,10 +1,9 @@
 //! The error causes of ERROR and ABORT chunks (RFC 9260, section 3.3.10).
 
-use super::fields::Fields;
 use super::parameter::push_tlv;
 use super::tlv::{Tlv, Tlvs};
 use super::{DoesNotFit, FormatError, FormatErrorKind, Parameters, Tsn, TypeList};
-use bytes::{BufMut, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use std::fmt;
 use std::iter::FusedIterator;
 
@@ -135,16 +134,18 @@ impl<'a> Cause<'a> {
     /// When it does not hold the fields that the code prescribes.
     pub fn read(tlv: Tlv<'a>) -> Result<Cause<'a>, FormatError<'a>> {
         let value = tlv.value();
-        let mut fields = Fields::new(value);
+        let mut fields = value;
         let cause = match CauseCode(tlv.type_field()) {
             CauseCode::INVALID_STREAM_IDENTIFIER => fields
-                .u16()
+                .try_get_u16()
+                .ok()
                 .map(|stream| Cause::InvalidStreamIdentifier { stream }),
             CauseCode::MISSING_MANDATORY_PARAMETER => {
-                missing_types(&mut fields).map(Cause::MissingMandatoryParameter)
+                missing_types(fields).map(Cause::MissingMandatoryParameter)
             }
             CauseCode::STALE_COOKIE => fields
-                .u32()
+                .try_get_u32()
+                .ok()
                 .map(|staleness| Cause::StaleCookie { staleness }),
             CauseCode::OUT_OF_RESOURCE => Some(Cause::OutOfResource),
             CauseCode::UNRESOLVABLE_ADDRESS => Some(Cause::UnresolvableAddress(value)),
@@ -153,7 +154,10 @@ impl<'a> Cause<'a> {
             CauseCode::UNRECOGNIZED_PARAMETERS => {
                 Some(Cause::UnrecognizedParameters(Parameters::new(value)))
             }
-            CauseCode::NO_USER_DATA => fields.u32().map(|tsn| Cause::NoUserData { tsn: Tsn(tsn) }),
+            CauseCode::NO_USER_DATA => fields
+                .try_get_u32()
+                .ok()
+                .map(|tsn| Cause::NoUserData { tsn: Tsn(tsn) }),
             CauseCode::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN => {
                 Some(Cause::CookieReceivedWhileShuttingDown)
             }
@@ -287,7 +291,7 @@ impl CauseBuffer {
 }
 
 /// The list of missing types behind its 32-bit count (section 3.3.10.2).
-fn missing_types<'a>(fields: &mut Fields<'a>) -> Option<TypeList<'a>> {
-    let count = usize::try_from(fields.u32()?).ok()?;
-    TypeList::read(fields.bytes(count.checked_mul(2)?)?)
+fn missing_types(mut value: &[u8]) -> Option<TypeList<'_>> {
+    let count = usize::try_from(value.try_get_u32().ok()?).ok()?;
+    TypeList::read(value.get(..count.checked_mul(2)?)?)
 }

@@ -1,6 +1,6 @@
 //! The common header (RFC 9260, section 3.1).
 
-use super::fields::Fields;
+use bytes::Buf;
 
 /// The first twelve bytes of every SCTP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,14 +20,13 @@ impl CommonHeader {
     pub const LENGTH: usize = 12;
 
     /// The header and what follows it, or `None` when there are too few bytes.
-    pub(super) fn read(bytes: &[u8]) -> Option<(CommonHeader, &[u8])> {
-        let mut fields = Fields::new(bytes);
+    pub(super) fn read(mut bytes: &[u8]) -> Option<(CommonHeader, &[u8])> {
         let header = CommonHeader {
-            source_port: fields.u16()?,
-            destination_port: fields.u16()?,
-            verification_tag: fields.u32()?,
-            checksum: fields.u32()?,
+            source_port: bytes.try_get_u16().ok()?,
+            destination_port: bytes.try_get_u16().ok()?,
+            verification_tag: bytes.try_get_u32().ok()?,
+            checksum: bytes.try_get_u32().ok()?,
         };
-        Some((header, fields.rest()))
+        Some((header, bytes))
     }
 }

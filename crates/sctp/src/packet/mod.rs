@@ -17,7 +17,6 @@ pub mod checksum;
 mod chunk;
 mod common_header;
 mod error;
-mod fields;
 mod parameter;
 mod serial;
 mod tlv;

@@ -1,7 +1,6 @@
 //! The parameters of INIT, INIT ACK, HEARTBEAT, and HEARTBEAT ACK chunks (RFC 9260, sections 3.2.1,
 //! 3.3.2, 3.3.3, and 3.3.5; RFC 4820).
 
-use super::fields::Fields;
 use super::tlv::{HEADER_LENGTH, MAXIMUM_VALUE_LENGTH, Tlv, Tlvs, UnrecognizedAction, pad};
 use super::{DoesNotFit, FormatError, FormatErrorKind};
 use bytes::{BufMut, BytesMut};
@@ -302,7 +301,5 @@ pub(super) fn push_tlv(
 
 /// The value when it has exactly the length of the one field that it consists of.
 fn exactly<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
-    let mut fields = Fields::new(value);
-    let field = fields.array()?;
-    fields.rest().is_empty().then_some(field)
+    value.try_into().ok()
 }

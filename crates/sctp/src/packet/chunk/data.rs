@@ -1,10 +1,9 @@
 //! Payload Data (RFC 9260, section 3.3.1).
 
 use super::ChunkType;
-use crate::packet::fields::Fields;
 use crate::packet::tlv::HEADER_LENGTH;
 use crate::packet::{DoesNotFit, PacketWriter, Ssn, Tsn};
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 
 /// A user message, or a fragment of one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -43,18 +42,17 @@ impl<'a> Data<'a> {
         packet.slice_ref(self.user_data)
     }
 
-    pub(super) fn read(flags: u8, value: &'a [u8]) -> Option<Data<'a>> {
-        let mut fields = Fields::new(value);
+    pub(super) fn read(flags: u8, mut value: &'a [u8]) -> Option<Data<'a>> {
         Some(Data {
             immediate: flags & IMMEDIATE != 0,
             unordered: flags & UNORDERED != 0,
             beginning: flags & BEGINNING != 0,
             ending: flags & ENDING != 0,
-            tsn: Tsn(fields.u32()?),
-            stream: fields.u16()?,
-            ssn: Ssn(fields.u16()?),
-            ppid: fields.u32()?,
-            user_data: fields.rest(),
+            tsn: Tsn(value.try_get_u32().ok()?),
+            stream: value.try_get_u16().ok()?,
+            ssn: Ssn(value.try_get_u16().ok()?),
+            ppid: value.try_get_u32().ok()?,
+            user_data: value,
         })
     }
 }

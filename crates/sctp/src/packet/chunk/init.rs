@@ -1,9 +1,8 @@
 //! Initiation and its acknowledgement (RFC 9260, sections 3.3.2 and 3.3.3).
 
 use super::ChunkType;
-use crate::packet::fields::Fields;
 use crate::packet::{DoesNotFit, PacketWriter, Parameters, Tsn};
-use bytes::BufMut;
+use bytes::{Buf, BufMut};
 
 /// What an INIT or an INIT ACK says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,15 +22,14 @@ pub struct Init<'a> {
 }
 
 impl<'a> Init<'a> {
-    pub(super) fn read(value: &'a [u8]) -> Option<Init<'a>> {
-        let mut fields = Fields::new(value);
+    pub(super) fn read(mut value: &'a [u8]) -> Option<Init<'a>> {
         Some(Init {
-            initiate_tag: fields.u32()?,
-            a_rwnd: fields.u32()?,
-            outbound_streams: fields.u16()?,
-            inbound_streams: fields.u16()?,
-            initial_tsn: Tsn(fields.u32()?),
-            parameters: Parameters::new(fields.rest()),
+            initiate_tag: value.try_get_u32().ok()?,
+            a_rwnd: value.try_get_u32().ok()?,
+            outbound_streams: value.try_get_u16().ok()?,
+            inbound_streams: value.try_get_u16().ok()?,
+            initial_tsn: Tsn(value.try_get_u32().ok()?),
+            parameters: Parameters::new(value),
         })
     }
 

@@ -1,10 +1,9 @@
 //! Selective Acknowledgement (RFC 9260, section 3.3.4).
 
 use super::ChunkType;
-use crate::packet::fields::Fields;
 use crate::packet::tlv::HEADER_LENGTH;
 use crate::packet::{DoesNotFit, PacketWriter, Tsn};
-use bytes::BufMut;
+use bytes::{Buf, BufMut};
 
 /// Says which DATA chunks have been received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,13 +45,12 @@ impl Sack<'_> {
 }
 
 impl<'a> Sack<'a> {
-    pub(super) fn read(value: &'a [u8]) -> Option<Sack<'a>> {
-        let mut fields = Fields::new(value);
-        let cumulative_tsn_ack = Tsn(fields.u32()?);
-        let a_rwnd = fields.u32()?;
-        let blocks = usize::from(fields.u16()?);
-        let duplicates = usize::from(fields.u16()?);
-        let (entries, _) = fields.rest().as_chunks();
+    pub(super) fn read(mut value: &'a [u8]) -> Option<Sack<'a>> {
+        let cumulative_tsn_ack = Tsn(value.try_get_u32().ok()?);
+        let a_rwnd = value.try_get_u32().ok()?;
+        let blocks = usize::from(value.try_get_u16().ok()?);
+        let duplicates = usize::from(value.try_get_u16().ok()?);
+        let (entries, _) = value.as_chunks();
         let (gap_ack_blocks, entries) = entries.split_at_checked(blocks)?;
         Some(Sack {
             cumulative_tsn_ack,

@@ -1,9 +1,8 @@
 //! The chunks of the graceful close that have fields (RFC 9260, sections 3.3.8 and 3.3.13).
 
 use super::{ChunkType, TAG_REFLECTED};
-use crate::packet::fields::Fields;
 use crate::packet::{DoesNotFit, PacketWriter, Tsn};
-use bytes::BufMut;
+use bytes::{Buf, BufMut};
 
 /// Begins the graceful close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,8 +20,8 @@ pub struct ShutdownComplete {
 }
 
 impl Shutdown {
-    pub(super) fn read(value: &[u8]) -> Option<Shutdown> {
-        let cumulative_tsn_ack = Tsn(Fields::new(value).u32()?);
+    pub(super) fn read(mut value: &[u8]) -> Option<Shutdown> {
+        let cumulative_tsn_ack = Tsn(value.try_get_u32().ok()?);
         Some(Shutdown { cumulative_tsn_ack })
     }
 
