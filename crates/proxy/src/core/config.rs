@@ -10,7 +10,7 @@ use super::identity::{Domain, Listener};
 use super::keys::Keys;
 use super::policy::Policy;
 use super::query::QueryLimits;
-use super::registrar::RegistrarConfig;
+use super::registrar::registration::RegistrarConfig;
 use crate::HostPort;
 
 /// What a proxy is told when it is made.

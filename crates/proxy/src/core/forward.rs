@@ -1,27 +1,15 @@
 //! The copy of a request that goes to a next hop (RFC 3261 section 16.6 steps 1 to 9).
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use sip::{Flow, Message, Method, Name, Onward, Transport, Uri};
 
 use super::dialog_mark::MarkText;
 use super::flow_token::FlowTokens;
-use super::identity::Origin;
+use super::interface::Interface;
 use super::read_uri::CALL;
 use super::route;
 use super::target::{is_at_contact, is_sips};
 use crate::text::decimal;
-
-/// Our side toward one neighbour.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Side {
-    pub(crate) transport: Transport,
-    /// Our address as that neighbour sees it.
-    pub(crate) source: Arc<Origin>,
-    /// The flow to the neighbour, where it is a user agent that can be reached only along it.
-    pub(crate) flow: Option<Flow>,
-}
 
 /// What the copy says that the received request did not.
 #[derive(Clone, Debug)]
@@ -38,9 +26,9 @@ pub(crate) struct Forwarding<'a> {
     /// from.
     pub(crate) back: Option<(&'a str, &'a str)>,
     /// Where the request came from, and the mark of its UAS; `None` leaves the dialog without us.
-    pub(crate) record_route: Option<(&'a Side, MarkText)>,
+    pub(crate) record_route: Option<(&'a Interface, MarkText)>,
     /// Where it goes to.
-    pub(crate) to: &'a Side,
+    pub(crate) to: &'a Interface,
     /// Max-Breadth of this branch (RFC 5393 section 5.3.3).
     pub(crate) max_breadth: Option<u32>,
 }
@@ -271,7 +259,7 @@ enum Scheme {
 
 /// The sides that have a Record-Route value of ours, in the order in which these are put before those that are
 /// there. Both where they differ, each with the transport and address of its side (RFC 5658 section 5).
-fn record_routed<'a>(from: &'a Side, to: &'a Side) -> [Option<&'a Side>; 2] {
+fn record_routed<'a>(from: &'a Interface, to: &'a Interface) -> [Option<&'a Interface>; 2] {
     let is_one = from.transport == to.transport
         && from.source == to.source
         && from.flow.is_none()
@@ -285,9 +273,9 @@ fn record_routed<'a>(from: &'a Side, to: &'a Side) -> [Option<&'a Side>; 2] {
 /// Appends the Record-Route value of a side.
 fn push_record_route(
     text: &mut String,
-    side: &Side,
-    from: &Side,
-    to: &Side,
+    side: &Interface,
+    from: &Interface,
+    to: &Interface,
     scheme: Scheme,
     tokens: &FlowTokens,
     mark: &MarkText,
@@ -302,7 +290,7 @@ fn push_record_route(
 }
 
 /// The Path value that leads requests to a user agent along its flow (RFC 5626 section 5.1).
-pub(crate) fn path_value(side: &Side, tokens: &FlowTokens) -> String {
+pub(crate) fn path_value(side: &Interface, tokens: &FlowTokens) -> String {
     let scheme = if side.transport.is_secure() {
         Scheme::Sips
     } else {
@@ -322,7 +310,7 @@ pub(crate) fn path_value(side: &Side, tokens: &FlowTokens) -> String {
 /// that know no SIPS URI do know the parameter.
 fn push_own_route(
     uri: &mut String,
-    side: &Side,
+    side: &Interface,
     scheme: Scheme,
     names_transport: bool,
     tokens: &FlowTokens,
@@ -358,10 +346,12 @@ fn under_tls(transport: Transport) -> &'static str {
 mod tests {
     use sip::ConnectionId;
 
+    use std::sync::Arc;
+
     use super::super::keys::Keys;
     use super::*;
 
-    fn side(transport: Transport, has_flow: bool) -> Side {
+    fn side(transport: Transport, has_flow: bool) -> Interface {
         let flow = Flow {
             transport,
             local: "192.0.2.1:5060".parse().expect("an address"),
@@ -369,7 +359,7 @@ mod tests {
             connection: ConnectionId(7),
             stream: 0,
         };
-        Side {
+        Interface {
             transport,
             source: Arc::new(flow.local.into()),
             flow: has_flow.then_some(flow),

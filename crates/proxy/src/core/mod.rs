@@ -29,62 +29,51 @@
 //! `identity` knows who we are, `binding` what a location store keeps, `keys` by what we know our own
 //! writing again. `keep_alive` keeps the way to user agents behind NATs open.
 
+mod amplification;
 mod authentication;
-mod best_response;
 mod binding;
-mod branch_names;
-mod branches;
+mod branch_name;
 mod clock;
+mod common;
 mod config;
-mod context;
-mod contexts;
 mod dialog_mark;
 mod dialogs;
-mod dispatch;
 mod early_calls;
 mod event;
 pub(crate) mod flow_octets;
 mod flow_token;
 mod forward;
+mod forwarder;
 mod gruu;
+mod held_octets;
 mod hexadecimal;
 mod identity;
+mod incoming;
+mod interface;
 mod keep_alive;
-mod keep_alive_walk;
 mod keys;
 mod known_routes;
 mod latency;
 mod loop_detection;
-mod newcomers;
 mod overload;
+mod pending;
 mod policy;
 mod proxy;
 mod query;
 mod read_uri;
-mod recursion;
-mod redirect;
 mod refreshed_targets;
-mod refusing;
-mod registered;
-mod registering;
 mod registrar;
 mod rejection;
-mod relay;
-mod requests;
-mod responses;
 mod route;
 mod routing;
-mod stateless;
 mod statistics;
 mod target;
-mod target_set;
 mod trust;
-mod unproved;
 mod update;
 mod uri;
 mod validation;
 
-pub use authentication::AuthenticationPolicy;
+pub use authentication::policy::AuthenticationPolicy;
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 pub use config::Config;
 #[cfg(feature = "driver")]
@@ -92,7 +81,7 @@ pub(crate) use dialog_mark::LONGEST_LIFETIME;
 pub use event::{Answered, Call, EndedBy, Event, HopOutcome};
 pub use flow_token::FORMER_CONNECTION;
 pub use identity::{Domain, Listener};
-pub use keep_alive::{KeepAliveMethod, KeepAlivePolicy};
+pub use keep_alive::policy::{KeepAliveMethod, KeepAlivePolicy};
 pub use keys::Keys;
 pub use latency::{
     Histogram, LATENCY_BOUNDS, Latencies, METHOD_CLASSES, method_class, method_class_name,
@@ -103,7 +92,7 @@ pub use proxy::Proxy;
 pub use query::{
     Answer, Destination, MAXIMUM_HELD_UPDATES, NextHop, Page, Place, Query, QueryId, QueryLimits,
 };
-pub use registrar::RegistrarConfig;
+pub use registrar::registration::RegistrarConfig;
 pub use routing::{
     AddressRange, AddressRangeError, DropList, Group, Member, MemberHealth, MemberState, Pattern,
     Probing, Route, RouteTarget, Routing, RoutingError,

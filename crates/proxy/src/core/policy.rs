@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::authentication::AuthenticationPolicy;
-use super::keep_alive::KeepAlivePolicy;
+use sip::Message;
+
+use super::authentication::policy::AuthenticationPolicy;
+use super::keep_alive::policy::KeepAlivePolicy;
 use super::overload::OverloadPolicy;
 use super::routing::Routing;
 use super::trust::TrustDomain;
@@ -25,6 +27,16 @@ pub struct Policy {
     pub keep_alive: KeepAlivePolicy,
     /// How much is taken before requests are refused.
     pub overload: OverloadPolicy,
+}
+
+impl Policy {
+    /// What is done with a request that somebody else is to answer.
+    pub(crate) fn mode(&self, request: &Message) -> Mode {
+        self.routing
+            .route_for(request)
+            .and_then(|route| route.mode)
+            .unwrap_or(self.forwarding.mode)
+    }
 }
 
 /// What this element does with a request that it is asked to bring to somebody.

@@ -25,7 +25,7 @@ use super::update::{Update, UpdateError};
 
 /// Names a question; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QueryId(u64);
+pub struct QueryId(pub(crate) u64);
 
 /// A question.
 #[derive(Clone, Debug, PartialEq)]

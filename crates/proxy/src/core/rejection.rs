@@ -10,6 +10,12 @@ pub(crate) struct Rejection {
     field: Option<(Name<'static>, String)>,
 }
 
+/// Nobody is known by this name here.
+pub(crate) const NOT_FOUND: Rejection = Rejection::new(404, "Not Found");
+
+/// For a CANCEL of what is not there (RFC 3261 section 9.2).
+pub(crate) const NO_TRANSACTION: Rejection = Rejection::new(481, "Call/Transaction Does Not Exist");
+
 /// The methods that this element answers itself (RFC 3261 section 20.5).
 pub(crate) const ALLOWED_METHODS: &str = "ACK, CANCEL, OPTIONS, REGISTER";
 

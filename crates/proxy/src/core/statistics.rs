@@ -11,7 +11,7 @@ use super::overload::OverloadStatistics;
 pub struct Statistics {
     /// What the transaction layer counts: retransmissions and strays among them.
     pub transactions: TransactionStatistics,
-    /// What the defence against overload has refused.
+    /// What overload control has refused.
     pub overload: OverloadStatistics,
 
     /// Requests that came to the proxy or registrar; retransmissions and ACKs not counted.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use sip::{ConnectionId, Flow, Message, Name, Peer, Target, Transport};
 
-use super::proxy::Proxy;
 use super::routing::AddressRange;
 
 /// The trust domain (RFC 3325 section 2.3): the neighbours whose P-Asserted-Identity is believed, and
@@ -22,7 +21,7 @@ pub struct TrustDomain {
 
 /// The names that the far ends of open connections have proved by their certificates.
 #[derive(Debug, Default)]
-pub(crate) struct ProvedNames {
+struct ProvedNames {
     by_connection: BTreeMap<ConnectionId, Arc<[Box<str>]>>,
 }
 
@@ -42,6 +41,13 @@ impl TrustDomain {
     }
 }
 
+/// Who is in the trust domain, and what that means for messages.
+#[derive(Debug)]
+pub(crate) struct Trust {
+    domain: TrustDomain,
+    names: ProvedNames,
+}
+
 impl ProvedNames {
     fn insert(&mut self, connection: ConnectionId, names: Arc<[Box<str>]>) {
         self.by_connection.insert(connection, names);
@@ -58,26 +64,43 @@ impl ProvedNames {
         names.map_or(&[], |names| names)
     }
 
-    pub(crate) fn remove(&mut self, connection: ConnectionId) {
+    fn remove(&mut self, connection: ConnectionId) {
         self.by_connection.remove(&connection);
     }
 }
 
-impl Proxy {
+impl Trust {
+    pub(crate) fn new(domain: &TrustDomain) -> Trust {
+        Trust {
+            domain: domain.clone(),
+            names: ProvedNames::default(),
+        }
+    }
+
+    /// Exchanges the settings.
+    pub(crate) fn set_policy(&mut self, domain: &TrustDomain) {
+        self.domain = domain.clone();
+    }
+
     /// Takes notice of the names that the certificate of a connection's far end has shown, and that
     /// TLS has verified. They hold until others take their place, or the connection is closed.
-    pub fn handle_connection_identified(
+    pub(crate) fn handle_connection_identified(
         &mut self,
         connection: ConnectionId,
         names: Arc<[Box<str>]>,
     ) {
-        self.proved_names.insert(connection, names);
+        self.names.insert(connection, names);
+    }
+
+    /// Takes notice that a connection is gone.
+    pub(crate) fn handle_connection_closed(&mut self, connection: ConnectionId) {
+        self.names.remove(connection);
     }
 
     /// Takes away what a message claims without right: a P-Asserted-Identity from outside of the trust
     /// domain (section 5), and the wish of a user agent for one, which has come to where it was to be
     /// fulfilled (section 6).
-    pub(super) fn remove_claims(&self, message: &mut Message, from: &Flow) {
+    pub(crate) fn remove_claims(&self, message: &mut Message, from: &Flow) {
         if message.contains(Name::PPreferredIdentity) {
             message.remove_all(Name::PPreferredIdentity);
         }
@@ -88,7 +111,7 @@ impl Proxy {
 
     /// Takes a P-Asserted-Identity away from a message that leaves the trust domain, if its user wants
     /// that (section 7).
-    pub(super) fn withhold_identity(
+    pub(crate) fn withhold_identity(
         &self,
         message: &mut Message,
         to: &Target,
@@ -111,16 +134,16 @@ impl Proxy {
     }
 
     /// The same for a message of which it is not known whether it leaves the trust domain.
-    pub(super) fn withhold_identity_from_anybody(&self, message: &mut Message) {
+    pub(crate) fn withhold_identity_from_anybody(&self, message: &mut Message) {
         if message.contains(Name::PAssertedIdentity) && wants_privacy(message) {
             message.remove_all(Name::PAssertedIdentity);
         }
     }
 
     /// Whether the far end of a flow is in the trust domain.
-    pub(super) fn is_trusted(&self, flow: &Flow) -> bool {
-        let trust = &self.policy.trust;
-        let mut names = self.proved_names.of(flow).iter();
+    pub(crate) fn is_trusted(&self, flow: &Flow) -> bool {
+        let trust = &self.domain;
+        let mut names = self.names.of(flow).iter();
         trust.has_address(flow.remote.ip()) || names.any(|name| trust.has_name(name))
     }
 
@@ -131,7 +154,7 @@ impl Proxy {
         address: &SocketAddr,
         peer: Option<&Peer>,
     ) -> bool {
-        let trust = &self.policy.trust;
+        let trust = &self.domain;
         // Nobody else can take the connection: its certificate is verified.
         let name = peer
             .and_then(|peer| peer.name.as_deref())

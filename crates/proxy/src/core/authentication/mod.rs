@@ -4,73 +4,64 @@
 //! `nonce` makes nonces that need no memory; `nonce_counts` remembers how often those in use were used.
 //! The hashes of passwords are asked for where users are kept; a request waits for them.
 
+mod demand;
+mod entitlement;
 mod nonce;
 mod nonce_counts;
-mod policy;
+pub(crate) mod policy;
 
+use std::collections::HashMap;
 use std::time::Instant;
 
-use rand::Rng;
+use ahash::RandomState;
+use rand_chacha::ChaCha12Rng;
 use sip::digest::{Algorithm, Authorization, Challenge, Credentials};
 use sip::transaction::ServerId;
-use sip::{Flow, Host, Message, Method, Name, NameAddr, SipUri, Uri};
+use sip::{Flow, Message, Method, Name, Uri};
 
-use super::binding::AddressOfRecord;
+use super::amplification::add_within;
+use super::common::{CommonState, hash_keys};
 use super::event::Event;
+use super::incoming::IncomingRequest;
 use super::keys::Keys;
-use super::proxy::{Proxy, Waiting};
+use super::pending::PendingQuery;
 use super::query::{Answer, Query, QueryId};
 use super::rejection::Rejection;
-use super::relay::Entitlement;
-use super::requests::Taken;
-use super::unproved::add_within;
+use demand::Demand;
 use nonce::{Nonces, Verdict};
 use nonce_counts::NonceCounts;
 
-pub use policy::AuthenticationPolicy;
+pub(crate) use entitlement::{Entitlement, entitlement};
 
-/// What authentication remembers.
+/// Finds out who has sent a request.
 #[derive(Debug)]
-pub(crate) struct Authentication {
+pub(crate) struct Authenticator {
     nonces: Nonces,
     counts: NonceCounts,
+    /// The requests that wait for what is stored of their senders' passwords.
+    pending: HashMap<ServerId, PendingRequest, RandomState>,
 }
 
-/// Who is asked for what.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Demand {
-    realm: String,
-    /// Realms that would do as well: somebody who does not say who it is has a password for one of them.
-    others: Vec<String>,
-    speaker: Speaker,
-    is_registrar: bool,
+/// A request that may go on.
+#[derive(Debug)]
+pub(crate) struct Authenticated {
+    pub(crate) incoming: IncomingRequest,
+    /// What shows its sender that we know the password too.
+    pub(crate) confirmation: Option<String>,
 }
-
-/// How many realms somebody who does not say who it is may choose from, beside the first.
-const MAXIMUM_OTHER_REALMS: usize = 7;
 
 /// Of so many credentials one has to be for us where there is hardly time to look.
 const MAXIMUM_CREDENTIALS: usize = 8;
 
-/// For whom a request speaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Speaker {
-    /// A user of ours.
-    User(AddressOfRecord),
-    /// Somebody who does not say (RFC 3323 section 4.1.1.3): it may be any user of ours.
-    Anonymous,
-    /// Somebody else.
-    Stranger,
-}
-
 /// A request that waits for what is stored of its sender's password.
 #[derive(Debug)]
-pub(crate) struct Authenticating {
-    pub(super) taken: Taken,
+struct PendingRequest {
+    query: QueryId,
+    incoming: IncomingRequest,
     demand: Demand,
 }
 
-/// What is found out without that.
+/// What is found out without what is stored.
 enum Finding {
     /// The sender has to prove who it is.
     Challenge {
@@ -83,11 +74,12 @@ enum Finding {
     },
 }
 
-impl Authentication {
-    pub(crate) fn new(keys: &Keys, rng: &mut impl Rng) -> Authentication {
-        Authentication {
+impl Authenticator {
+    pub(crate) fn new(keys: &Keys, rng: &mut ChaCha12Rng) -> Authenticator {
+        Authenticator {
             nonces: Nonces::new(keys, rng),
             counts: NonceCounts::default(),
+            pending: HashMap::with_hasher(hash_keys(rng)),
         }
     }
 
@@ -105,240 +97,162 @@ impl Authentication {
     pub(crate) fn nonces(&self) -> usize {
         self.counts.len()
     }
-}
 
-impl Authenticating {
-    /// The length of the request.
-    pub(crate) fn octets(&self) -> usize {
-        self.taken.request.wire_length()
-    }
-}
-
-impl Demand {
-    /// The field that asks, the field that answers, and the status.
-    fn asks(&self) -> (u16, &'static str, Name<'static>) {
-        if self.is_registrar {
-            (401, "Unauthorized", Name::WwwAuthenticate)
-        } else {
-            (
-                407,
-                "Proxy Authentication Required",
-                Name::ProxyAuthenticate,
-            )
-        }
-    }
-
-    /// The field that the answer stands in.
-    fn answered_in(&self) -> Name<'static> {
-        if self.is_registrar {
-            Name::Authorization
-        } else {
-            Name::ProxyAuthorization
-        }
-    }
-
-    /// Where a request answers for another realm that would do, that is the one.
-    fn take_realm_of_answer(&mut self, request: &Message) {
-        if self.answer(request).is_some() {
-            return;
-        }
-        let answered = request.headers(self.answered_in()).find_map(|value| {
-            let given = Authorization::parse(value).ok()?;
-            let is_given = |realm: &String| *realm == given.realm;
-            self.others.iter().position(is_given)
-        });
-        if let Some(answered) = answered.and_then(|at| self.others.get_mut(at)) {
-            std::mem::swap(answered, &mut self.realm);
-        }
-    }
-
-    /// What a request answers.
-    fn answer<'a>(&self, request: &'a Message) -> Option<Authorization<'a>> {
-        request
-            .headers(self.answered_in())
-            .filter_map(|value| Authorization::parse(value).ok())
-            .find(|authorization| authorization.realm == self.realm)
-    }
-}
-
-impl Proxy {
     /// Lets a request on its way, or first finds out who has sent it.
-    pub(super) fn authenticate(&mut self, now: Instant, taken: Taken) {
-        let demand = match self.entitlement(&taken.request, &taken.arrival, &taken.bound) {
+    pub(crate) fn authenticate(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        incoming: IncomingRequest,
+    ) -> Option<Authenticated> {
+        let demand = match entitlement(
+            common,
+            &incoming.request,
+            &incoming.arrival,
+            &incoming.class,
+        ) {
             Entitlement::Free => {
-                self.proceed(now, taken, None);
-                return;
+                return Some(Authenticated {
+                    incoming,
+                    confirmation: None,
+                });
             }
             Entitlement::None => {
-                let rejection = self.deny_relay();
-                self.refuse(now, taken.server, &taken.request, &rejection);
-                return;
+                let rejection = common.deny_relay();
+                common.refuse(now, incoming.server, &incoming.request, &rejection);
+                return None;
             }
             Entitlement::ByProof(demand) => demand,
         };
-        match self.finding(now, &taken, &demand) {
+        match self.finding(common, now, &incoming, &demand) {
             Finding::Challenge { is_stale } => {
-                self.challenge(now, &taken, &demand, is_stale, |_| true);
+                self.challenge(common, now, &incoming, &demand, is_stale, |_| true);
             }
             Finding::Refuse(rejection) => {
-                self.refuse(now, taken.server, &taken.request, &rejection);
+                common.refuse(now, incoming.server, &incoming.request, &rejection);
             }
-            Finding::Claim { username } => self.ask_credentials(now, taken, demand, username),
+            Finding::Claim { username } => {
+                self.ask_credentials(common, now, incoming, demand, username)
+            }
         }
+        None
     }
 
     /// Goes on with a request when it is known what is stored of its sender's password.
-    pub(super) fn complete_authentication(
+    pub(crate) fn complete(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
-        authenticating: Authenticating,
+        server: ServerId,
         answer: Answer,
-    ) {
-        let Authenticating { taken, demand } = authenticating;
+    ) -> Option<Authenticated> {
+        let PendingRequest {
+            incoming, demand, ..
+        } = self.pending.remove(&server)?;
         // Wrong credentials are counted by themselves.
-        self.transactions.set_taken_on(taken.server);
-        self.authenticating.remove(&taken.server);
+        common.transactions.set_taken_on(incoming.server);
         let stored = match answer {
             Answer::Credentials(stored) => stored,
             _ => {
                 let rejection = Rejection::new(500, "Server Internal Error");
-                self.refuse(now, taken.server, &taken.request, &rejection);
-                return;
+                common.refuse(now, incoming.server, &incoming.request, &rejection);
+                return None;
             }
         };
-        let Some(given) = demand.answer(&taken.request) else {
-            return;
-        };
-        let method = taken.request.method().map_or("", Method::as_str);
+        let given = demand.answer(&incoming.request)?;
+        let method = incoming.request.method().map_or("", Method::as_str);
         // Whether there is such a user is not to be seen from the time that this takes.
         let credentials = stored.as_deref().copied().unwrap_or_else(nobody);
         let is_proved = given.is_proved_by(&credentials, method);
         let has_hash = |algorithm: &Algorithm| credentials.get(*algorithm).is_some();
         if stored.is_some() && !given.algorithm.as_ref().is_some_and(has_hash) {
-            let algorithms = &self.policy.authentication.algorithms;
+            let algorithms = &common.policy.authentication.algorithms;
             if algorithms.iter().any(has_hash) {
-                self.challenge(now, &taken, &demand, false, has_hash);
-                return;
+                self.challenge(common, now, &incoming, &demand, false, has_hash);
+                return None;
             }
         }
         if stored.is_none() || !is_proved {
-            self.statistics.authentication_failures += 1;
+            common.statistics.authentication_failures += 1;
             let event = Event::AuthenticationFailed {
                 realm: demand.realm.clone(),
                 username: given.username.into_owned(),
-                flow: taken.arrival,
+                flow: incoming.arrival,
             };
-            self.report(event);
-            self.note_credentials(now, &taken, false);
+            common.report(event);
+            self.note_credentials(common, now, &incoming, false);
             // Not stale, which tells that the password is wrong (RFC 7616 section 3.3); the client must not try
             // it again (RFC 3261 section 22.1).
-            self.challenge(now, &taken, &demand, false, |_| true);
-            return;
+            self.challenge(common, now, &incoming, &demand, false, |_| true);
+            return None;
         }
-        if !self.take_count(now, &given) {
-            self.challenge(now, &taken, &demand, true, |_| true);
-            return;
+        if !self.take_count(common, now, &given) {
+            self.challenge(common, now, &incoming, &demand, true, |_| true);
+            return None;
         }
-        self.statistics.authenticated += 1;
-        self.transactions.set_proved(taken.server);
-        self.note_known(&taken.arrival);
-        self.note_credentials(now, &taken, true);
-        let confirmation = (self.policy.authentication.confirm && demand.is_registrar)
+        common.statistics.authenticated += 1;
+        common.transactions.set_proved(incoming.server);
+        common.note_known(&incoming.arrival);
+        self.note_credentials(common, now, &incoming, true);
+        let confirmation = (common.policy.authentication.confirm && demand.is_registrar)
             .then(|| given.confirmation(&credentials))
             .flatten()
             .map(|confirmation| confirmation.to_string());
-        self.proceed(now, taken, confirmation);
+        Some(Authenticated {
+            incoming,
+            confirmation,
+        })
     }
 
-    /// Tells the defence whether a request has brought the right credentials.
-    fn note_credentials(&mut self, now: Instant, taken: &Taken, are_right: bool) {
-        if let Some(method) = taken.request.method()
-            && !self.is_trusted(&taken.arrival)
+    /// Tells overload control whether a request has brought the right credentials.
+    fn note_credentials(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        incoming: &IncomingRequest,
+        are_right: bool,
+    ) {
+        if let Some(method) = incoming.request.method()
+            && !common.trust.is_trusted(&incoming.arrival)
         {
-            let from = taken.arrival.remote.ip();
-            let is_in_dialog = taken.bound.is_in_dialog;
-            self.defence
+            let from = incoming.arrival.remote.ip();
+            let is_in_dialog = incoming.class.is_in_dialog;
+            common
+                .overload
                 .note_credentials(now, from, method, is_in_dialog, are_right);
         }
     }
 
     /// Ends the waiting of an INVITE that is cancelled. Returns whether it did wait.
-    pub(super) fn cancel_authentication(&mut self, now: Instant, cancelled: ServerId) -> bool {
-        let waiting = self
-            .authenticating
-            .get(&cancelled)
-            .filter(|(_, is_invite)| *is_invite)
-            .copied()
-            .and_then(|(query, _)| self.withdraw(query));
-        let Some(Waiting::Authenticate(authenticating)) = waiting else {
+    pub(crate) fn cancel(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        cancelled: ServerId,
+    ) -> bool {
+        let is_invite =
+            |pending: &PendingRequest| pending.incoming.request.method() == Some(&Method::Invite);
+        if !self.pending.get(&cancelled).is_some_and(is_invite) {
             return false;
-        };
-        self.authenticating.remove(&cancelled);
-        let rejection = Rejection::new(487, "Request Terminated");
-        self.refuse(now, cancelled, &authenticating.taken.request, &rejection);
+        }
+        if let Some(pending) = self.pending.remove(&cancelled) {
+            common.take_pending(pending.query);
+            let rejection = Rejection::new(487, "Request Terminated");
+            common.refuse(now, cancelled, &pending.incoming.request, &rejection);
+        }
         true
     }
 
-    /// Takes what a client has said to us alone off a request that goes on (RFC 3261 section 22.3): the
-    /// credentials for realms of ours, and no others.
-    pub(super) fn strip_credentials(&self, request: &mut Message) {
-        if !self.policy.authentication.calls || !request.contains(Name::ProxyAuthorization) {
-            return;
-        }
-        request.retain(Name::ProxyAuthorization, |value| {
-            !Authorization::parse(value)
-                .is_ok_and(|authorization| self.is_own_realm(&authorization.realm))
-        });
-    }
-
-    /// What who speaks for a user has to prove by a request. `None` where there is no realm to ask for.
-    pub(super) fn demand(
-        &self,
-        request: &Message,
-        speaker: Speaker,
-        is_registrar: bool,
-    ) -> Option<Demand> {
-        let realm = match (&self.policy.authentication.realm, &speaker) {
-            (Some(realm), _) => realm.clone(),
-            (None, Speaker::User(user)) => user.domain().to_owned(),
-            (None, _) => self.identity.first_domain()?.to_string(),
-        };
-        let mut demand = Demand {
-            realm,
-            others: Vec::new(),
-            speaker,
-            is_registrar,
-        };
-        if self.policy.authentication.realm.is_none() && !matches!(demand.speaker, Speaker::User(_))
-        {
-            let domains = self.identity.domain_names().map(ToString::to_string);
-            demand.others = domains
-                .filter(|domain| *domain != demand.realm)
-                .take(MAXIMUM_OTHER_REALMS)
-                .collect();
-            demand.take_realm_of_answer(request);
-        }
-        Some(demand)
-    }
-
-    /// Whom a request says that it comes from, or for whom a REGISTER speaks.
-    pub(super) fn speaker(&self, named: Option<NameAddr<'_>>) -> Speaker {
-        let uri = named.and_then(|named| named.parse_uri().ok());
-        let Some(uri) = uri else {
-            return Speaker::Stranger;
-        };
-        let is_anonymous = |uri: &SipUri<'_>| uri.host() == Host::Name(ANONYMOUS);
-        match self.identity.claimed_user(&uri) {
-            Some(user) => Speaker::User(user),
-            None if uri.as_sip().is_some_and(is_anonymous) => Speaker::Anonymous,
-            None => Speaker::Stranger,
-        }
-    }
-
     /// What can be said of a request without knowing the password.
-    fn finding(&self, now: Instant, taken: &Taken, demand: &Demand) -> Finding {
-        let policy = &self.policy.authentication;
-        let Some(given) = demand.answer(&taken.request) else {
+    fn finding(
+        &self,
+        common: &CommonState,
+        now: Instant,
+        incoming: &IncomingRequest,
+        demand: &Demand,
+    ) -> Finding {
+        let policy = &common.policy.authentication;
+        let Some(given) = demand.answer(&incoming.request) else {
             return Finding::Challenge { is_stale: false };
         };
         let is_acceptable = !given.is_username_hashed
@@ -350,16 +264,16 @@ impl Proxy {
             return Finding::Challenge { is_stale: false };
         }
         let lifetime = policy.nonce_lifetime;
-        let nonces = &self.authentication.nonces;
+        let nonces = &self.nonces;
         match nonces.check(now, &given.nonce, &demand.realm, lifetime) {
             Verdict::Fresh(_) => {}
             Verdict::Stale => return Finding::Challenge { is_stale: true },
             Verdict::Foreign => return Finding::Challenge { is_stale: false },
         }
-        if !policy.may_act(&given.username, &demand.speaker) {
+        if !demand.speaker.may_be(&given.username, policy) {
             return Finding::Refuse(FORBIDDEN);
         }
-        if !self.is_meant(&given.uri, &taken.request, &taken.arrival) {
+        if !self.is_meant(common, &given.uri, &incoming.request, &incoming.arrival) {
             return Finding::Refuse(Rejection::new(400, "Digest URI Mismatch"));
         }
         Finding::Claim {
@@ -368,42 +282,50 @@ impl Proxy {
     }
 
     /// Asks for what is stored of a password, and parks the request.
-    fn ask_credentials(&mut self, now: Instant, taken: Taken, demand: Demand, username: Box<str>) {
-        let server = taken.server;
-        let is_invite = taken.request.method() == Some(&Method::Invite);
+    fn ask_credentials(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        incoming: IncomingRequest,
+        demand: Demand,
+        username: Box<str>,
+    ) {
+        let server = incoming.server;
         let query = Query::Credentials {
             realm: demand.realm.as_str().into(),
             username,
         };
-        let waiting = Waiting::Authenticate(Box::new(Authenticating { taken, demand }));
-        match self.ask(now, query, waiting) {
-            Ok(id) => {
-                self.authenticating.insert(server, (id, is_invite));
+        let octets = incoming.request.wire_length();
+        match common.ask(now, query, PendingQuery::Authenticate(server, octets)) {
+            Ok(query) => {
+                let pending = PendingRequest {
+                    query,
+                    incoming,
+                    demand,
+                };
+                self.pending.insert(server, pending);
             }
-            Err(Waiting::Authenticate(waiting)) => {
-                let request = &waiting.taken.request;
-                self.refuse(now, server, request, &self.overloaded());
-            }
-            Err(_) => {}
+            Err(_) => common.refuse(now, server, &incoming.request, &common.overloaded()),
         }
     }
 
     /// Answers 401 or 407 with a challenge for each algorithm that will do, all with one nonce.
     fn challenge(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
-        taken: &Taken,
+        incoming: &IncomingRequest,
         demand: &Demand,
         is_stale: bool,
         will_do: impl Fn(&Algorithm) -> bool,
     ) {
-        self.statistics.challenged += 1;
+        common.statistics.challenged += 1;
         let (status, reason, field) = demand.asks();
-        let mut response = Message::response_to(&taken.request, status, reason);
-        let longest = self.longest_answer(&taken.request, &taken.arrival);
-        let algorithms = &self.policy.authentication.algorithms;
+        let mut response = Message::response_to(&incoming.request, status, reason);
+        let longest = common.longest_answer(&incoming.request, &incoming.arrival);
+        let algorithms = &common.policy.authentication.algorithms;
         for realm in std::iter::once(&demand.realm).chain(&demand.others) {
-            let nonce = self.authentication.nonces.give_out(now, realm);
+            let nonce = self.nonces.give_out(now, realm);
             for &algorithm in algorithms.iter().filter(|algorithm| will_do(algorithm)) {
                 let challenge = Challenge {
                     realm: realm.as_str().into(),
@@ -417,13 +339,18 @@ impl Proxy {
                 add_within(&mut response, field, challenge.to_string(), longest);
             }
         }
-        self.respond(now, taken.server, response);
+        common.respond(now, incoming.server, response);
     }
 
     /// Uses up the count of a request that is proved. Returns whether it was not used before.
-    fn take_count(&mut self, now: Instant, given: &Authorization<'_>) -> bool {
-        let policy = &self.policy.authentication;
-        let Authentication { nonces, counts } = &mut self.authentication;
+    fn take_count(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        given: &Authorization<'_>,
+    ) -> bool {
+        let policy = &common.policy.authentication;
+        let Authenticator { nonces, counts, .. } = self;
         let Verdict::Fresh(name) =
             nonces.check(now, &given.nonce, &given.realm, policy.nonce_lifetime)
         else {
@@ -439,11 +366,11 @@ impl Proxy {
         match counts.take(name, count, policy.maximum_nonces) {
             nonce_counts::Taken::First => true,
             nonce_counts::Taken::FirstWithoutRoom => {
-                self.statistics.nonces_forgotten += 1;
+                common.statistics.nonces_forgotten += 1;
                 true
             }
             nonce_counts::Taken::Again => {
-                self.statistics.nonces_replayed += 1;
+                common.statistics.nonces_replayed += 1;
                 false
             }
         }
@@ -451,7 +378,13 @@ impl Proxy {
 
     /// Whether the URI that a client has hashed can be that of its request: that which it has now, or one
     /// that leads here, since others may have rewritten it on its way (RFC 8760 section 2.6 item 6).
-    fn is_meant(&self, hashed: &str, request: &Message, arrival: &Flow) -> bool {
+    fn is_meant(
+        &self,
+        common: &CommonState,
+        hashed: &str,
+        request: &Message,
+        arrival: &Flow,
+    ) -> bool {
         let requested = request.request_uri().unwrap_or_default();
         if hashed == requested {
             return true;
@@ -460,19 +393,31 @@ impl Proxy {
             return false;
         };
         uri.as_sip()
-            .is_some_and(|uri| self.identity.is_own(&(*uri).into(), arrival.local))
+            .is_some_and(|uri| common.identity.is_own(&(*uri).into(), arrival.local))
             || Uri::parse(requested).is_ok_and(|requested| requested.is_equivalent(&uri))
     }
+}
 
-    /// Whether a realm is one that we ask for.
-    fn is_own_realm(&self, realm: &str) -> bool {
-        match &self.policy.authentication.realm {
-            Some(own) => own == realm,
-            None => self
-                .identity
-                .domain_names()
-                .any(|name| name.to_string() == realm),
-        }
+/// Takes what a client has said to us alone off a request that goes on (RFC 3261 section 22.3): the
+/// credentials for realms of ours, and no others.
+pub(crate) fn strip_credentials(common: &CommonState, request: &mut Message) {
+    if !common.policy.authentication.calls || !request.contains(Name::ProxyAuthorization) {
+        return;
+    }
+    request.retain(Name::ProxyAuthorization, |value| {
+        !Authorization::parse(value)
+            .is_ok_and(|authorization| is_own_realm(common, &authorization.realm))
+    });
+}
+
+/// Whether a realm is one that we ask for.
+fn is_own_realm(common: &CommonState, realm: &str) -> bool {
+    match &common.policy.authentication.realm {
+        Some(own) => own == realm,
+        None => common
+            .identity
+            .domain_names()
+            .any(|name| name.to_string() == realm),
     }
 }
 
@@ -485,11 +430,5 @@ fn nobody() -> Credentials {
     }
 }
 
-/// The domain of those who do not say who they are (RFC 3323 section 4.1.1.3).
-const ANONYMOUS: &str = "anonymous.invalid";
-
 /// For who may not do what it wants, with whatever password.
 const FORBIDDEN: Rejection = Rejection::new(403, "Forbidden");
-
-/// The parked requests of transactions: their questions, and whether they are INVITEs.
-pub(crate) type Parked = (QueryId, bool);

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use sip::digest::Algorithm;
 
-use super::super::routing::AddressRange;
-use super::Speaker;
+use crate::core::routing::AddressRange;
 
 /// Who has to say who it is, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,20 +67,5 @@ impl AuthenticationPolicy {
     /// Whether requests from an address are not challenged.
     pub(crate) fn is_exempt(&self, address: IpAddr) -> bool {
         self.exempt.iter().any(|range| range.contains(address))
-    }
-
-    /// Whether a user name given with the proof is that of the user for whom the request speaks, or may
-    /// speak for it.
-    pub(super) fn may_act(&self, username: &str, speaker: &Speaker) -> bool {
-        let is_own = match speaker {
-            Speaker::User(user) => user.user() == username,
-            Speaker::Anonymous => true,
-            Speaker::Stranger => false,
-        };
-        is_own
-            || self
-                .may_act_for_others
-                .iter()
-                .any(|other| other == username)
     }
 }

@@ -43,7 +43,7 @@ pub(crate) enum Admission {
     Ignore,
 }
 
-/// What the defence has refused, and what it sees.
+/// What overload control has refused, and what it sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OverloadStatistics {
     /// Requests refused because all sources together sent more than the rate.
@@ -164,9 +164,9 @@ impl Judged for Glance<'_> {
     }
 }
 
-/// The defence of one core.
+/// Overload control of one core.
 #[derive(Debug)]
-pub(crate) struct Defence {
+pub(crate) struct OverloadControl {
     policy: OverloadPolicy,
     all: Option<(Rate, Option<Bucket>)>,
     by_source: Option<Rate>,
@@ -182,8 +182,8 @@ pub(crate) struct Defence {
     statistics: OverloadStatistics,
 }
 
-impl Defence {
-    pub(crate) fn new(policy: &OverloadPolicy, rng: &mut ChaCha12Rng) -> Defence {
+impl OverloadControl {
+    pub(crate) fn new(policy: &OverloadPolicy, rng: &mut ChaCha12Rng) -> OverloadControl {
         let mut table = || {
             let state = RandomState::with_seeds(
                 rng.next_u64(),
@@ -193,7 +193,7 @@ impl Defence {
             );
             Sources::new(state, policy.maximum_sources)
         };
-        let mut defence = Defence {
+        let mut control = OverloadControl {
             sources: table(),
             scanners: table(),
             refused_sources: table(),
@@ -206,8 +206,8 @@ impl Defence {
             refused: None,
             statistics: OverloadStatistics::default(),
         };
-        defence.set_policy(policy);
-        defence
+        control.set_policy(policy);
+        control
     }
 
     /// Exchanges the settings. What sources have saved up stays, within the new bounds.
@@ -251,11 +251,6 @@ impl Defence {
             .is_some_and(|refused| now.saturating_duration_since(refused) < ACKNOWLEDGED_WITHIN)
     }
 
-    /// After what time a client that is refused may come back.
-    pub(crate) fn retry_after(&self) -> Duration {
-        self.policy.retry_after
-    }
-
     /// Takes in how long a message has waited for the core, whatever it is.
     pub(crate) fn note_waited(&mut self, now: Instant, waited: Duration) {
         let OverloadPolicy {
@@ -269,7 +264,7 @@ impl Defence {
 
     /// Takes notice of whether the credentials of a request from a source that is not trusted are right.
     ///
-    /// An OPTIONS or REGISTER outside of our dialogs has been counted when it was [judged](Defence::judge), any other
+    /// An OPTIONS or REGISTER outside of our dialogs has been counted when it was [judged](OverloadControl::judge), any other
     /// request when it was challenged; it counts once more now, if its credentials are wrong.
     pub(crate) fn note_credentials(
         &mut self,
@@ -388,7 +383,7 @@ impl Defence {
     /// Whether a request is a scanner's, or one more attempt at a password, and its source has sent too many of them.
     ///
     /// All OPTIONS and REGISTERs count; those whose credentials turn out to be right are
-    /// [given back](Defence::note_credentials). When the rate is used up, those go on that may turn out to be right, since
+    /// [given back](OverloadControl::note_credentials). When the rate is used up, those go on that may turn out to be right, since
     /// they answer a challenge of ours: a phone that knows its password is not shut out by a scanner at the same address.
     /// But so many of them as are wrong count on, and then such as these are not taken either.
     fn is_scan_above_rate(

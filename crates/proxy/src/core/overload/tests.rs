@@ -2,8 +2,8 @@ use rand::SeedableRng;
 
 use super::*;
 
-fn defence(policy: OverloadPolicy) -> Defence {
-    Defence::new(&policy, &mut ChaCha12Rng::seed_from_u64(1))
+fn control(policy: OverloadPolicy) -> OverloadControl {
+    OverloadControl::new(&policy, &mut ChaCha12Rng::seed_from_u64(1))
 }
 
 fn request(method: Method, to_tag: &str) -> Message {
@@ -45,31 +45,31 @@ const INVENTED: Proofs<'_> = Proofs {
 
 /// How many of so many requests are admitted.
 fn admitted(
-    defence: &mut Defence,
+    control: &mut OverloadControl,
     now: Instant,
     count: usize,
     request: &Message,
     around: &Surroundings,
 ) -> usize {
-    admitted_with(defence, now, count, (request, &GENUINE), around)
+    admitted_with(control, now, count, (request, &GENUINE), around)
 }
 
 fn admitted_with(
-    defence: &mut Defence,
+    control: &mut OverloadControl,
     now: Instant,
     count: usize,
     (request, proofs): (&Message, &Proofs<'_>),
     around: &Surroundings,
 ) -> usize {
     (0..count)
-        .filter(|_| defence.judge(now, request, around, proofs) == Admission::Admit)
+        .filter(|_| control.judge(now, request, around, proofs) == Admission::Admit)
         .count()
 }
 
 #[test]
 fn a_source_has_its_rate_and_its_dialogs_as_much_again() {
     let now = Instant::now();
-    let mut defence = defence(OverloadPolicy {
+    let mut control = control(OverloadPolicy {
         requests_per_second_per_source: Some(10),
         burst: Duration::from_secs(2),
         ..OverloadPolicy::default()
@@ -77,39 +77,39 @@ fn a_source_has_its_rate_and_its_dialogs_as_much_again() {
     let invite = request(Method::Invite, "");
     let bye = request(Method::Bye, IN_DIALOG);
     let attacker = around("192.0.2.1");
-    assert_eq!(admitted(&mut defence, now, 100, &invite, &attacker), 20);
-    assert_eq!(admitted(&mut defence, now, 100, &bye, &attacker), 20);
+    assert_eq!(admitted(&mut control, now, 100, &invite, &attacker), 20);
+    assert_eq!(admitted(&mut control, now, 100, &bye, &attacker), 20);
     assert_eq!(
-        defence.judge(now, &bye, &attacker, &GENUINE),
+        control.judge(now, &bye, &attacker, &GENUINE),
         Admission::Ignore
     );
-    assert_eq!(defence.statistics().over_source_rate, 161);
+    assert_eq!(control.statistics().over_source_rate, 161);
     // Who invents a dialog has no more than that.
     let inventor = around("192.0.2.4");
     let invented = (&bye, &INVENTED);
     assert_eq!(
-        admitted_with(&mut defence, now, 100, invented, &inventor),
+        admitted_with(&mut control, now, 100, invented, &inventor),
         20
     );
     // Others are not concerned, nor are ACKs, nor is one who is trusted.
     assert_eq!(
-        admitted(&mut defence, now, 5, &invite, &around("192.0.2.2")),
+        admitted(&mut control, now, 5, &invite, &around("192.0.2.2")),
         5
     );
     let ack = request(Method::Ack, IN_DIALOG);
-    assert_eq!(admitted(&mut defence, now, 100, &ack, &attacker), 100);
+    assert_eq!(admitted(&mut control, now, 100, &ack, &attacker), 100);
     let trusted = Surroundings {
         is_trusted: true,
         ..around("192.0.2.3")
     };
-    assert_eq!(admitted(&mut defence, now, 100, &invite, &trusted), 100);
-    assert_eq!(defence.statistics().sources, 3);
+    assert_eq!(admitted(&mut control, now, 100, &invite, &trusted), 100);
+    assert_eq!(control.statistics().sources, 3);
 }
 
 #[test]
 fn all_together_have_a_rate_that_does_not_touch_dialogs() {
     let now = Instant::now();
-    let mut defence = defence(OverloadPolicy {
+    let mut control = control(OverloadPolicy {
         requests_per_second: Some(10),
         burst: Duration::from_secs(1),
         ..OverloadPolicy::default()
@@ -118,27 +118,27 @@ fn all_together_have_a_rate_that_does_not_touch_dialogs() {
     let passed: usize = (0..100)
         .map(|source| {
             let around = around(&format!("192.0.2.{source}"));
-            admitted(&mut defence, now, 1, &invite, &around)
+            admitted(&mut control, now, 1, &invite, &around)
         })
         .sum();
     assert_eq!(passed, 10);
-    assert_eq!(defence.statistics().over_rate, 90);
+    assert_eq!(control.statistics().over_rate, 90);
     let bye = request(Method::Bye, IN_DIALOG);
     let cancel = request(Method::Cancel, "");
     let from = around("192.0.2.1");
-    assert_eq!(admitted(&mut defence, now, 100, &bye, &from), 100);
-    assert_eq!(admitted(&mut defence, now, 100, &cancel, &from), 100);
+    assert_eq!(admitted(&mut control, now, 100, &bye, &from), 100);
+    assert_eq!(admitted(&mut control, now, 100, &cancel, &from), 100);
     let invite = request(Method::Invite, IN_DIALOG);
     let invented = (&invite, &INVENTED);
-    assert_eq!(admitted_with(&mut defence, now, 10, invented, &from), 0);
+    assert_eq!(admitted_with(&mut control, now, 10, invented, &from), 0);
     let later = now + Duration::from_secs(1);
-    assert_eq!(admitted_with(&mut defence, later, 20, invented, &from), 10);
+    assert_eq!(admitted_with(&mut control, later, 20, invented, &from), 10);
 }
 
 #[test]
 fn scanners_get_no_answer_whatever_they_have_for_credentials() {
     let now = Instant::now();
-    let mut defence = defence(OverloadPolicy {
+    let mut control = control(OverloadPolicy {
         unauthenticated_per_second_per_source: Some(5),
         burst: Duration::from_secs(1),
         ..OverloadPolicy::default()
@@ -146,40 +146,40 @@ fn scanners_get_no_answer_whatever_they_have_for_credentials() {
     let scanner = around("192.0.2.1");
     let register = request(Method::Register, "");
     let options = request(Method::Options, "");
-    assert_eq!(admitted(&mut defence, now, 3, &register, &scanner), 3);
-    assert_eq!(admitted(&mut defence, now, 100, &options, &scanner), 2);
-    let judged = defence.judge(now, &register, &scanner, &GENUINE);
+    assert_eq!(admitted(&mut control, now, 3, &register, &scanner), 3);
+    assert_eq!(admitted(&mut control, now, 100, &options, &scanner), 2);
+    let judged = control.judge(now, &register, &scanner, &GENUINE);
     assert_eq!(judged, Admission::Ignore);
-    assert_eq!(defence.statistics().scans_ignored, 99);
+    assert_eq!(control.statistics().scans_ignored, 99);
     let with = register.clone().with(Name::Authorization, "Digest a=b");
     for method in [Method::Register, Method::Options] {
         for tag in ["", IN_DIALOG] {
             let with = request(method.clone(), tag).with(Name::Authorization, "Digest a=b");
             let invented = (&with, &INVENTED);
-            assert_eq!(admitted_with(&mut defence, now, 10, invented, &scanner), 0);
+            assert_eq!(admitted_with(&mut control, now, 10, invented, &scanner), 0);
         }
     }
     // A phone at the same address that answers our challenge rightly, as often as it likes.
     for _ in 0..1000 {
-        assert_eq!(admitted(&mut defence, now, 1, &with, &scanner), 1);
-        defence.note_credentials(now, scanner.from, &Method::Register, false, true);
+        assert_eq!(admitted(&mut control, now, 1, &with, &scanner), 1);
+        control.note_credentials(now, scanner.from, &Method::Register, false, true);
     }
     // That of a call of ours is nobody's scan.
     let within = request(Method::Options, IN_DIALOG);
-    assert_eq!(admitted(&mut defence, now, 100, &within, &scanner), 100);
+    assert_eq!(admitted(&mut control, now, 100, &within, &scanner), 100);
     // Where nobody is asked for credentials, nobody has them.
     let open = Surroundings {
         challenged: Challenged::default(),
         ..scanner
     };
-    assert_eq!(admitted(&mut defence, now, 100, &register, &open), 100);
+    assert_eq!(admitted(&mut control, now, 100, &register, &open), 100);
 }
 
 /// While the rate is not used up nothing is looked at that takes long.
 #[test]
 fn credentials_are_looked_at_when_the_rate_is_used_up() {
     let now = Instant::now();
-    let mut defence = defence(OverloadPolicy {
+    let mut control = control(OverloadPolicy {
         unauthenticated_per_second_per_source: Some(5),
         burst: Duration::from_secs(1),
         ..OverloadPolicy::default()
@@ -194,9 +194,9 @@ fn credentials_are_looked_at_when_the_rate_is_used_up() {
     };
     let with = request(Method::Register, "").with(Name::Authorization, "Digest a=b");
     let (phone, from) = ((&with, &proofs), around("192.0.2.1"));
-    assert_eq!(admitted_with(&mut defence, now, 5, phone, &from), 5);
+    assert_eq!(admitted_with(&mut control, now, 5, phone, &from), 5);
     assert_eq!(looked.get(), 0);
-    assert_eq!(admitted_with(&mut defence, now, 5, phone, &from), 5);
+    assert_eq!(admitted_with(&mut control, now, 5, phone, &from), 5);
     assert_eq!(looked.get(), 5);
 }
 
@@ -206,7 +206,7 @@ fn attempts_at_passwords_are_bounded() {
     let begin = Instant::now();
     for method in [Method::Register, Method::Invite, Method::Message] {
         for tag in ["", IN_DIALOG] {
-            let mut defence = defence(OverloadPolicy {
+            let mut control = control(OverloadPolicy {
                 unauthenticated_per_second_per_source: Some(10),
                 burst: Duration::from_secs(2),
                 ..OverloadPolicy::default()
@@ -227,16 +227,16 @@ fn attempts_at_passwords_are_bounded() {
             let mut attempts = 0;
             for millisecond in 0..20_000 {
                 let now = begin + Duration::from_millis(millisecond);
-                if defence.judge(now, &guess, &guesser, &proofs) == Admission::Admit {
+                if control.judge(now, &guess, &guesser, &proofs) == Admission::Admit {
                     attempts += 1;
-                    defence.note_credentials(now, guesser.from, &method, false, false);
+                    control.note_credentials(now, guesser.from, &method, false, false);
                 }
             }
             // What may be saved up, five times as much, and ten a second.
             assert!((310..=325).contains(&attempts), "{method}: {attempts}");
             let now = begin + Duration::from_millis(19_999);
             let mut judge = |request: &Message, proofs: &Proofs<'_>, around: &Surroundings| {
-                defence.judge(now, request, around, proofs) == Admission::Admit
+                control.judge(now, request, around, proofs) == Admission::Admit
             };
             assert!(!judge(&guess, &proofs, &guesser));
             // Who is not asked cannot guess, nor who brings credentials for somebody else, nor can an ACK or a call.
@@ -270,7 +270,7 @@ fn attempts_at_passwords_are_bounded() {
 #[test]
 fn attempts_that_are_under_way_count() {
     let now = Instant::now();
-    let mut defence = defence(OverloadPolicy {
+    let mut control = control(OverloadPolicy {
         unauthenticated_per_second_per_source: Some(10),
         burst: Duration::from_secs(1),
         ..OverloadPolicy::default()
@@ -283,19 +283,19 @@ fn attempts_that_are_under_way_count() {
         ..around("192.0.2.1")
     };
     let guess = request(Method::Invite, "").with(Name::ProxyAuthorization, "Digest a=b");
-    assert_eq!(admitted(&mut defence, now, 100, &guess, &guesser), 100);
+    assert_eq!(admitted(&mut control, now, 100, &guess, &guesser), 100);
     for _ in 0..100 {
-        defence.note_credentials(now, guesser.from, &Method::Invite, false, false);
+        control.note_credentials(now, guesser.from, &Method::Invite, false, false);
     }
     let after = |seconds| now + Duration::from_secs(seconds);
-    assert_eq!(admitted(&mut defence, after(4), 1, &guess, &guesser), 0);
-    assert_eq!(admitted(&mut defence, after(6), 1, &guess, &guesser), 1);
+    assert_eq!(admitted(&mut control, after(4), 1, &guess, &guesser), 0);
+    assert_eq!(admitted(&mut control, after(6), 1, &guess, &guesser), 1);
 }
 
 #[test]
 fn room_for_transactions_is_kept_for_dialogs() {
     let now = Instant::now();
-    let mut defence = defence(OverloadPolicy::default());
+    let mut control = control(OverloadPolicy::default());
     let at = |transactions| Surroundings {
         transactions: (transactions, 1000),
         ..around("192.0.2.1")
@@ -314,19 +314,19 @@ fn room_for_transactions_is_kept_for_dialogs() {
     ];
     for (transactions, expected) in table {
         let judged = [&invite, &message, &bye]
-            .map(|request| defence.judge(now, request, &at(transactions), &GENUINE));
+            .map(|request| control.judge(now, request, &at(transactions), &GENUINE));
         assert_eq!(judged, expected, "with {transactions}");
     }
-    assert_eq!(defence.statistics().over_transactions, 4);
+    assert_eq!(control.statistics().over_transactions, 4);
     let invented = request(Method::Invite, IN_DIALOG);
-    let judged = defence.judge(now, &invented, &at(900), &INVENTED);
+    let judged = control.judge(now, &invented, &at(900), &INVENTED);
     assert_eq!(judged, Admission::Refuse);
 }
 
 #[test]
 fn while_messages_wait_new_calls_go_first_and_dialogs_never() {
     let begun = Instant::now();
-    let mut defence = defence(OverloadPolicy::default());
+    let mut control = control(OverloadPolicy::default());
     let (target, interval) = (
         OverloadPolicy::default().queue_delay_target,
         OverloadPolicy::default().queue_delay_interval,
@@ -335,15 +335,15 @@ fn while_messages_wait_new_calls_go_first_and_dialogs_never() {
     let register = request(Method::Register, "");
     let bye = request(Method::Bye, IN_DIALOG);
     // So many wait that it is not for a pause.
-    (0..100).for_each(|_| defence.note_waited(begun, target));
+    (0..100).for_each(|_| control.note_waited(begun, target));
     let mut judge_with =
         |at: Duration, waited: Duration, request: &Message, proofs: &Proofs<'_>| {
             let around = Surroundings {
                 waited,
                 ..around("192.0.2.1")
             };
-            defence.note_waited(begun + at, waited);
-            defence.judge(begun + at, request, &around, proofs)
+            control.note_waited(begun + at, waited);
+            control.judge(begun + at, request, &around, proofs)
         };
     let mut judge = |at, waited, request: &Message| judge_with(at, waited, request, &GENUINE);
     assert_eq!(judge(Duration::ZERO, target, &invite), Admission::Admit);
@@ -360,14 +360,14 @@ fn while_messages_wait_new_calls_go_first_and_dialogs_never() {
     assert_eq!(judged, Admission::Admit);
     let mut judge = |at, waited, request: &Message| judge_with(at, waited, request, &GENUINE);
     assert_eq!(judge(interval, target / 2, &invite), Admission::Admit);
-    assert_eq!(defence.statistics().over_queue_delay, 3);
+    assert_eq!(control.statistics().over_queue_delay, 3);
 }
 
 #[test]
 fn a_server_that_drains_ends_what_has_begun() {
     let now = Instant::now();
-    let mut defence = defence(OverloadPolicy::default());
-    defence.drain();
+    let mut control = control(OverloadPolicy::default());
+    control.drain();
     let from = around("192.0.2.1");
     for refused in [
         Method::Invite,
@@ -375,7 +375,7 @@ fn a_server_that_drains_ends_what_has_begun() {
         Method::Refer,
         Method::Options,
     ] {
-        let judged = defence.judge(now, &request(refused, ""), &from, &GENUINE);
+        let judged = control.judge(now, &request(refused, ""), &from, &GENUINE);
         assert_eq!(judged, Admission::Refuse);
     }
     for taken in [
@@ -384,16 +384,16 @@ fn a_server_that_drains_ends_what_has_begun() {
         Method::Publish,
         Method::Cancel,
     ] {
-        let judged = defence.judge(now, &request(taken, ""), &from, &GENUINE);
+        let judged = control.judge(now, &request(taken, ""), &from, &GENUINE);
         assert_eq!(judged, Admission::Admit);
     }
     for of_a_dialog in [Method::Invite, Method::Bye, Method::Options, Method::Notify] {
-        let judged = defence.judge(now, &request(of_a_dialog, IN_DIALOG), &from, &GENUINE);
+        let judged = control.judge(now, &request(of_a_dialog, IN_DIALOG), &from, &GENUINE);
         assert_eq!(judged, Admission::Admit);
     }
-    assert_eq!(defence.statistics().draining, 4);
+    assert_eq!(control.statistics().draining, 4);
     let invented = request(Method::Invite, IN_DIALOG);
-    let judged = defence.judge(now, &invented, &from, &INVENTED);
+    let judged = control.judge(now, &invented, &from, &INVENTED);
     assert_eq!(judged, Admission::Refuse);
 }
 

@@ -6,14 +6,14 @@ use std::time::Instant;
 use bytes::BytesMut;
 use sip::{Message, Name, Uri};
 
-use super::binding::{AddressOfRecord, Binding};
-use super::gruu::Gruus;
-use super::registrar::{RegistrarConfig, supports};
+use super::registration::{RegistrarConfig, supports};
+use crate::core::binding::{AddressOfRecord, Binding};
+use crate::core::gruu::Gruus;
 use crate::text::Digits;
 
 /// What a 200 to a REGISTER says beside the bindings.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Registered<'a> {
+pub(crate) struct OkResponse<'a> {
     pub(crate) config: &'a RegistrarConfig,
     pub(crate) address: &'a AddressOfRecord,
     /// Our tag in To.
@@ -32,7 +32,7 @@ const BESIDE_CONTACT: usize = 64;
 /// What a 200 has besides what stands in the request, and the bindings.
 const BESIDE_BINDINGS: usize = 128;
 
-impl Registered<'_> {
+impl OkResponse<'_> {
     /// About how long the 200 becomes to a request of this length.
     pub(crate) fn length(request: usize, bindings: &[Binding]) -> usize {
         let length = |binding: &Binding| {

@@ -14,30 +14,20 @@ use std::time::Instant;
 use sip::transaction::{WrittenRequest, note_source};
 use sip::{Flow, Message, Method, Name};
 
-use super::branches::{self, Resolved};
-use super::dialogs::{Answered, Uac};
-use super::forward::{self, Copy, Drafts, Forwarding, Side, is_record_routed, max_breadth};
-use super::loop_detection::Fingerprint;
-use super::policy::Mode;
-use super::proxy::{Proxy, Waiting};
-use super::query::{Answer, Query};
-use super::rejection::Rejection;
-use super::relay::Entitlement;
-use super::requests::{Addressee, NOT_FOUND, unavailable};
-use super::target::Target;
-
-/// A request that is on its way without state, and waits for an answer to a question.
-#[derive(Debug)]
-pub(super) struct Passing {
-    /// The request, without the Route values that led it here.
-    request: Message,
-    /// As it came, where it may turn out that it has to be forwarded with state.
-    received: Option<Message>,
-    arrival: Flow,
-    fingerprint: Fingerprint,
-    is_in_dialog: bool,
-    target: Option<Target>,
-}
+use super::Forwarder;
+use super::classify::unavailable;
+use super::next_hop::{self, Resolved};
+use crate::core::authentication::{Entitlement, entitlement, strip_credentials};
+use crate::core::common::CommonState;
+use crate::core::dialogs::{Answered, Uac};
+use crate::core::forward::{self, Copy, Drafts, Forwarding, is_record_routed, max_breadth};
+use crate::core::incoming::Addressee;
+use crate::core::interface::Interface;
+use crate::core::pending::{PendingQuery, StatelessRequest};
+use crate::core::policy::Mode;
+use crate::core::query::{Answer, Query};
+use crate::core::rejection::{NO_TRANSACTION, NOT_FOUND, Rejection};
+use crate::core::target::Target;
 
 /// The parameter of our Via that has the way back.
 const FLOW: &str = "flow";
@@ -52,36 +42,35 @@ struct WayBack {
     had_to_tag: bool,
 }
 
-impl Passing {
-    /// The length of what is held.
-    pub(super) fn octets(&self) -> usize {
-        self.request.wire_length()
-    }
-}
-
-impl Proxy {
+impl Forwarder {
     /// Whether a request goes past the transactions: it is to be forwarded without state, and belongs
     /// to none. An ACK does too where the transaction layer does not keep it.
-    pub(super) fn is_stateless(&mut self, request: &Message) -> bool {
+    pub(crate) fn is_stateless(common: &mut CommonState, request: &Message) -> bool {
         let is_wanted = match request.method() {
             None | Some(Method::Ack) => false,
             Some(Method::Cancel) => true,
-            Some(_) => self.mode(request) == Mode::Stateless,
+            Some(_) => common.policy.mode(request) == Mode::Stateless,
         };
-        is_wanted && !self.transactions.knows(request)
+        is_wanted && !common.transactions.knows(request)
     }
 
     /// Takes a request that goes past the transactions. What is for the registrar or for this element
     /// gets one nonetheless, since it is answered here, and so does what has to prove who has sent it.
-    pub(super) fn handle_stateless(&mut self, now: Instant, arrival: Flow, received: Message) {
+    pub(crate) fn handle_stateless(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        arrival: Flow,
+        received: Message,
+    ) {
         let mut request = received.clone();
         note_source(&mut request, &arrival);
-        self.remove_claims(&mut request, &arrival);
+        common.trust.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
         let is_cancel = request.method() == Some(&Method::Cancel);
-        let bound = self.bound(&mut request, &arrival, fingerprint);
+        let bound = self.classify(common, &mut request, &arrival, fingerprint);
         let (is_answered_here, is_denied) = match &bound {
-            Ok(bound) => match self.entitlement(&request, &arrival, bound) {
+            Ok(bound) => match entitlement(common, &request, &arrival, bound) {
                 Entitlement::Free => {
                     let addressee = &bound.addressee;
                     let is_here = matches!(addressee, Addressee::Registrar | Addressee::Element);
@@ -93,12 +82,11 @@ impl Proxy {
             Err(_) => (false, false),
         };
         if !is_cancel && is_answered_here {
-            self.transactions.handle_message(now, arrival, received);
-            self.process_transaction_events(now);
+            common.transactions.handle_message(now, arrival, received);
             return;
         }
-        self.statistics.requests += 1;
-        let passing = Passing {
+        common.statistics.requests += 1;
+        let passing = StatelessRequest {
             request,
             received: (!is_cancel).then_some(received),
             arrival,
@@ -108,37 +96,40 @@ impl Proxy {
         };
         match bound.map(|bound| bound.addressee) {
             Ok(_) if is_denied => {
-                let rejection = self.deny_relay();
-                self.refuse_passing(now, &passing, &rejection);
+                let rejection = common.deny_relay();
+                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
             }
             // What such a CANCEL could end was answered by us, and is over.
             Ok(Addressee::Registrar | Addressee::Element) => {
-                self.refuse_passing(now, &passing, &NO_TRANSACTION);
+                common.refuse_stateless(now, &passing.arrival, &passing.request, &NO_TRANSACTION);
             }
-            Ok(addressee) => self.pass_on(now, passing, addressee),
-            Err(rejection) => self.refuse_passing(now, &passing, &rejection),
+            Ok(addressee) => self.pass_on(common, now, passing, addressee),
+            Err(rejection) => {
+                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection)
+            }
         }
     }
 
     /// Takes an ACK that is no transaction's: to a 2xx, to what another element has answered, or to a
     /// response that we gave without a transaction, which ends here.
-    pub(super) fn handle_acknowledgement(
+    pub(crate) fn handle_acknowledgement(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         arrival: Flow,
         mut request: Message,
     ) {
-        if self.has_our_tag(&request) {
+        if common.has_our_tag(&request) {
             return;
         }
-        self.remove_claims(&mut request, &arrival);
+        common.trust.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
-        let bound = self.bound(&mut request, &arrival, fingerprint);
+        let bound = self.classify(common, &mut request, &arrival, fingerprint);
         let is_denied = bound.as_ref().is_ok_and(|bound| {
-            let entitlement = self.entitlement(&request, &arrival, bound);
+            let entitlement = entitlement(common, &request, &arrival, bound);
             matches!(entitlement, Entitlement::None)
         });
-        let passing = Passing {
+        let passing = StatelessRequest {
             request,
             received: None,
             arrival,
@@ -148,34 +139,38 @@ impl Proxy {
         };
         match bound {
             Ok(_) if is_denied => {
-                let rejection = self.deny_relay();
-                self.refuse_passing(now, &passing, &rejection);
+                let rejection = common.deny_relay();
+                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
             }
-            Ok(bound) => self.pass_on(now, passing, bound.addressee),
-            Err(rejection) => self.refuse_passing(now, &passing, &rejection),
+            Ok(bound) => self.pass_on(common, now, passing, bound.addressee),
+            Err(rejection) => {
+                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection)
+            }
         }
     }
 
     /// Goes on with a request when it is known where to.
-    pub(super) fn resume_passing(
+    pub(crate) fn resume_passing(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
-        mut passing: Passing,
+        mut passing: StatelessRequest,
         answer: Answer,
         is_timeout: bool,
     ) {
         if let Some(target) = &mut passing.target {
-            branches::add_next_hops(target, answer);
-            self.forward_passing(now, passing);
+            next_hop::add_next_hops(target, answer);
+            self.forward_passing(common, now, passing);
             return;
         }
         let rejection = match answer {
             Answer::Bindings(bindings) => {
-                let Passing {
+                let StatelessRequest {
                     request, arrival, ..
                 } = &passing;
-                let Some(bindings) = self.bindings_meant(now, request, arrival, bindings) else {
-                    self.refuse_passing(now, &passing, &NOT_FOUND);
+                let Some(bindings) = self.bindings_meant(common, now, request, arrival, bindings)
+                else {
+                    common.refuse_stateless(now, &passing.arrival, &passing.request, &NOT_FOUND);
                     return;
                 };
                 // The most preferred, of equal ones that which was registered first: the choice is
@@ -183,22 +178,23 @@ impl Proxy {
                 let targets = self.targets(now, &passing.request, &bindings);
                 if let Some(target) = targets.into_first() {
                     passing.target = Some(target);
-                    self.forward_passing(now, passing);
+                    self.forward_passing(common, now, passing);
                     return;
                 }
                 unavailable(now, &passing.request, &bindings)
             }
             Answer::Unknown => NOT_FOUND,
             _ if is_timeout => Rejection::new(504, "Server Time-out"),
-            other => self.store_error(&other),
+            other => common.store_error(&other),
         };
-        self.refuse_passing(now, &passing, &rejection);
+        common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
     }
 
     /// Takes a response that belongs to no transaction. One to a request that we have forwarded
     /// without state goes back along the flow that our Via names; any other ends here.
-    pub(super) fn handle_stray_response(
+    pub(crate) fn handle_stray_response(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         arrival: Flow,
         mut response: Message,
@@ -206,33 +202,35 @@ impl Proxy {
         let Some(WayBack {
             flow: back,
             had_to_tag,
-        }) = self.way_back(&response)
+        }) = self.way_back(common, &response)
         else {
             return;
         };
         response.remove_first_value(Name::Via);
-        self.remove_claims(&mut response, &arrival);
-        let identity = &self.identity;
+        common.trust.remove_claims(&mut response, &arrival);
+        let identity = &common.identity;
         let answered = self.dialogs.answer(&mut response, identity, Uac::Response);
         if had_to_tag && answered == (Answered::Marked { is_within: true }) {
             // What the request would say of its dialog, the response says.
             self.dialogs.note_response(&response, &response);
         }
-        self.withhold_identity(&mut response, &sip::Target::Flow(back), None);
-        self.statistics.responses_passed_on += 1;
-        self.transactions.respond_stateless(now, back, response);
+        common
+            .trust
+            .withhold_identity(&mut response, &sip::Target::Flow(back), None);
+        common.statistics.responses_passed_on += 1;
+        common.transactions.respond_stateless(now, back, response);
     }
 
     /// The way back that our Via names, where it was given out for the request that is answered.
-    fn way_back(&self, response: &Message) -> Option<WayBack> {
+    fn way_back(&self, common: &CommonState, response: &Message) -> Option<WayBack> {
         let via = response.top_via()?;
         let written = via.parameter(FLOW)?;
         let (token, proof) = written.split_at_checked(written.len().checked_sub(PROOF_LENGTH)?)?;
-        let flow = self.tokens.decode(token)?;
+        let flow = common.tokens.decode(token)?;
         let is_of_request_with = |to_tag: &[u8]| {
             let expected = self
                 .dialogs
-                .way_back(token, response, to_tag, &self.identity);
+                .way_back(token, response, to_tag, &common.identity);
             expected.as_str() == proof
         };
         let to_tag = response.to_tag_bytes().unwrap_or_default();
@@ -241,46 +239,65 @@ impl Proxy {
     }
 
     /// Writes the way back for the responses to a request.
-    fn push_way_back(&self, text: &mut String, request: &Message, arrival: &Flow) {
-        self.tokens.push_to(text, arrival);
+    fn push_way_back(
+        &self,
+        common: &CommonState,
+        text: &mut String,
+        request: &Message,
+        arrival: &Flow,
+    ) {
+        common.tokens.push_to(text, arrival);
         let to_tag = request.to_tag_bytes().unwrap_or_default();
-        let proof = self.dialogs.way_back(text, request, to_tag, &self.identity);
+        let proof = self
+            .dialogs
+            .way_back(text, request, to_tag, &common.identity);
         text.push_str(proof.as_str());
     }
 
     /// Sends a request to where it is for, or finds out where that is.
-    fn pass_on(&mut self, now: Instant, mut passing: Passing, addressee: Addressee) {
-        self.strip_credentials(&mut passing.request);
+    fn pass_on(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        mut passing: StatelessRequest,
+        addressee: Addressee,
+    ) {
+        strip_credentials(common, &mut passing.request);
         match addressee {
             Addressee::Requested(target) => {
                 passing.target = Some(target);
-                self.forward_passing(now, passing);
+                self.forward_passing(common, now, passing);
             }
             Addressee::User(address) => {
-                let waiting = Waiting::Passing(Box::new(passing));
-                if let Err(waiting) = self.ask(now, Query::Lookup(address), waiting) {
-                    self.refuse_waiting(now, waiting);
+                let pending = PendingQuery::Stateless(Box::new(passing));
+                if let Err(pending) = common.ask(now, Query::Lookup(address), pending) {
+                    self.refuse_waiting(common, now, pending);
                 }
             }
             Addressee::Routed => {
-                let choice = self.choice(&passing.request);
-                let Some(routed) = self.static_route(now, &passing.request, choice) else {
-                    self.refuse_passing(now, &passing, &NOT_FOUND);
+                let choice = next_hop::choice(common, &passing.request);
+                let Some(routed) = self.static_route(common, now, &passing.request, choice) else {
+                    common.refuse_stateless(now, &passing.arrival, &passing.request, &NOT_FOUND);
                     return;
                 };
                 let uri = passing.request.request_uri().unwrap_or_default();
                 passing.target = Some(Target::by_route(uri, routed.next_hops));
-                self.forward_passing(now, passing);
+                self.forward_passing(common, now, passing);
             }
             Addressee::Registrar | Addressee::Element => {
-                self.refuse_passing(now, &passing, &NOT_FOUND);
+                common.refuse_stateless(now, &passing.arrival, &passing.request, &NOT_FOUND);
             }
         }
     }
 
     /// Sends a request on to its target by the first way that there is.
-    fn forward_passing(&mut self, now: Instant, mut passing: Passing) {
-        let Passing {
+    fn forward_passing(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        mut passing: StatelessRequest,
+    ) {
+        let StatelessRequest {
             request,
             received,
             arrival,
@@ -292,7 +309,7 @@ impl Proxy {
             .as_mut()
             .and_then(|target| target.next_way().zip(Some(target)));
         let resolved = way.and_then(|(way, target)| {
-            let resolved = self.resolve(request, target, &way)?;
+            let resolved = next_hop::resolve(common, request, target, &way)?;
             Some((resolved, &*target))
         });
         match resolved {
@@ -309,33 +326,33 @@ impl Proxy {
                 let method = request.method();
                 let is_answered = method.is_some_and(|method| *method != Method::Ack);
                 if is_answered {
-                    self.push_way_back(&mut back, request, arrival);
+                    self.push_way_back(common, &mut back, request, arrival);
                 }
                 let from = method
                     .is_some_and(is_record_routed)
-                    .then(|| self.arrival_side(request, arrival))
+                    .then(|| next_hop::arrival_interface(common, request, arrival))
                     .flatten();
                 let from = from.as_ref().map(|from| {
-                    let mark = self.mark_of_uas(request, from, *is_in_dialog);
+                    let mark = self.mark_of_uas(common, request, from, *is_in_dialog);
                     (from, mark)
                 });
                 let has_breadth =
                     method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
-                let mut make = |side: &Side| {
+                let mut make = |side: &Interface| {
                     let how = Forwarding {
                         request_uri: &target.uri,
                         path: &target.path,
                         branch: &branch,
-                        offers_alias: self.identity.offers_alias(side.transport),
+                        offers_alias: common.identity.offers_alias(side.transport),
                         back: is_answered.then_some((FLOW, &back)),
                         record_route: from,
                         to: side,
                         max_breadth: max_breadth(request).filter(|_| has_breadth),
                     };
-                    forward::copy(request, &how, &self.tokens, &mut lines)
+                    forward::copy(request, &how, &common.tokens, &mut lines)
                 };
                 let mut copy = make(&side);
-                let stream = self.stream_instead(copy.wire_length(), &to, &side);
+                let stream = next_hop::stream_instead(common, copy.wire_length(), &to, &side);
                 // Somebody has to retransmit where only one of the two sides is reliable (section 16.1),
                 // and to go back to UDP where TCP is refused (section 18.1.1).
                 let needs_state = stream.is_some()
@@ -346,26 +363,27 @@ impl Proxy {
                         branch,
                         back,
                     };
-                    self.statistics.requests -= 1;
-                    self.transactions.handle_message(now, *arrival, received);
-                    self.process_transaction_events(now);
+                    common.statistics.requests -= 1;
+                    common.transactions.handle_message(now, *arrival, received);
                     return;
                 }
                 let to = match stream {
                     Some((to, side)) => {
                         copy = make(&side);
-                        self.statistics.switched_to_stream += 1;
+                        common.statistics.switched_to_stream += 1;
                         to
                     }
                     None => to,
                 };
                 if let Copy::Message(message) = &mut copy {
-                    self.withhold_identity(message, &to, peer.as_deref());
+                    common
+                        .trust
+                        .withhold_identity(message, &to, peer.as_deref());
                 }
                 if is_answered {
-                    self.statistics.passed_on += 1;
+                    common.statistics.passed_on += 1;
                 } else {
-                    self.statistics.acknowledgements_forwarded += 1;
+                    common.statistics.acknowledgements_forwarded += 1;
                 }
                 if let Some(method) = method {
                     let written = WrittenRequest {
@@ -374,7 +392,9 @@ impl Proxy {
                         call_id: request.header_bytes(Name::CallId).unwrap_or_default(),
                         octets: copy.into_octets(),
                     };
-                    self.transactions.send_written_stateless(written, to, peer);
+                    common
+                        .transactions
+                        .send_written_stateless(written, to, peer);
                 }
                 self.drafts = Drafts {
                     lines,
@@ -383,41 +403,27 @@ impl Proxy {
                 };
             }
             Some((Resolved::Ask(query), _)) => {
-                let waiting = Waiting::Passing(Box::new(passing));
-                if let Err(waiting) = self.ask(now, query, waiting) {
-                    self.refuse_waiting(now, waiting);
+                let pending = PendingQuery::Stateless(Box::new(passing));
+                if let Err(pending) = common.ask(now, query, pending) {
+                    self.refuse_waiting(common, now, pending);
                 }
             }
             None => {
                 let rejection = Rejection::new(500, "Next Hop Unavailable");
-                self.refuse_passing(now, &passing, &rejection);
+                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
             }
         }
     }
 
     /// Refuses a request that could not be parked.
-    fn refuse_waiting(&mut self, now: Instant, waiting: Waiting) {
-        if let Waiting::Passing(passing) = waiting {
-            self.refuse_passing(now, &passing, &self.overloaded());
+    fn refuse_waiting(&mut self, common: &mut CommonState, now: Instant, pending: PendingQuery) {
+        if let PendingQuery::Stateless(passing) = pending {
+            common.refuse_stateless(
+                now,
+                &passing.arrival,
+                &passing.request,
+                &common.overloaded(),
+            );
         }
-    }
-
-    /// Answers a request as a user agent server without state does (section 8.2.7): the same answer to
-    /// each retransmission, none to an ACK.
-    fn refuse_passing(&mut self, now: Instant, passing: &Passing, rejection: &Rejection) {
-        if passing.request.method() == Some(&Method::Ack) {
-            self.statistics.acknowledgements_dropped += 1;
-            return;
-        }
-        self.statistics.refused += 1;
-        if !self.may_refuse_stateless(now, &passing.arrival, &passing.request) {
-            return;
-        }
-        let response = self.tagged(rejection.response(&passing.request));
-        self.transactions
-            .respond_stateless(now, passing.arrival, response);
     }
 }
-
-/// For a CANCEL of what is not there (RFC 3261 section 9.2).
-pub(super) const NO_TRANSACTION: Rejection = Rejection::new(481, "Call/Transaction Does Not Exist");

@@ -6,13 +6,15 @@ use std::time::Instant;
 
 use sip::{Message, Name, NameAddr, Uri};
 
+use super::Forwarder;
 use super::best_response::Candidate;
-use super::binding::AddressOfRecord;
 use super::context::Context;
-use super::proxy::{BranchName, Proxy};
-use super::target::{Target, Way, is_for_sips};
 use super::target_set::arranged;
-use super::uri;
+use crate::core::binding::AddressOfRecord;
+use crate::core::branch_name::BranchName;
+use crate::core::common::CommonState;
+use crate::core::target::{Target, Way, is_for_sips};
+use crate::core::uri;
 
 /// A contact of a 3xx response, and its preference.
 struct Place {
@@ -20,17 +22,18 @@ struct Place {
     q: u16,
 }
 
-impl Proxy {
+impl Forwarder {
     /// Follows a 3xx response, where that is wanted and allowed. Returns the response where it is not
     /// followed; what of one that is cannot be remains a candidate for the best response.
-    pub(super) fn recurse(
+    pub(crate) fn recurse(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         name: BranchName,
         context: &mut Context,
         mut response: Message,
     ) -> Option<Message> {
-        let policy = &self.policy.forwarding;
+        let policy = &common.policy.forwarding;
         let is_wanted = policy.recursion && context.is_responsible && context.may_go_on(now);
         // A 305 names a proxy instead of a place, and a 380 explains itself in its body.
         if !is_wanted || !matches!(response.status(), Some(300..=302)) {
@@ -47,7 +50,7 @@ impl Proxy {
             .chunk_by(|one, other| one.q == other.q)
             .map(|group| {
                 let targets = group.iter();
-                let targets = targets.map(|place| self.target_at(now, place, context));
+                let targets = targets.map(|place| self.target_at(common, now, place, context));
                 targets.collect()
             })
             .collect::<Vec<Vec<Target>>>();
@@ -59,7 +62,7 @@ impl Proxy {
         } else {
             None
         };
-        self.end_branch(name, context, candidate);
+        self.end_branch(common, name, context, candidate);
         context.targets.insert(arranged(groups, forking, room));
         None
     }
@@ -68,18 +71,24 @@ impl Proxy {
     /// as well: the client would come back and be routed so. Who has called a user is not brought along a
     /// static route by that user's phone: such routes may ask more of a caller than users do. A user of
     /// ours is looked up here.
-    fn target_at(&mut self, now: Instant, place: &Place, context: &Context) -> Target {
+    fn target_at(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        place: &Place,
+        context: &Context,
+    ) -> Target {
         if context.is_routed
             && let Some(method) = context.request.method()
         {
             let request = Message::request(method.clone(), &place.uri);
-            if let Some(routed) = self.static_route(now, &request, None) {
+            if let Some(routed) = self.static_route(common, now, &request, None) {
                 return Target::by_route(&place.uri, routed.next_hops);
             }
         }
         let mut target = Target::as_requested(&place.uri, None);
         if let Ok(Uri::Sip(uri)) = Uri::parse(&place.uri)
-            && let Some(domain) = self.identity.domain(&uri.into(), context.arrival.local)
+            && let Some(domain) = common.identity.domain(&uri.into(), context.arrival.local)
             && let Some(address) = AddressOfRecord::new(&uri, domain)
         {
             target.ways = [Way::User(address)].into();

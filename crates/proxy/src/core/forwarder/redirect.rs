@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use sip::{Message, Name, Uri};
 
-use super::binding::Binding;
-use super::unproved::add_within;
+use crate::core::amplification::add_within;
+use crate::core::binding::Binding;
 
 /// The 302 that sends a client to the bindings of a user, the most preferred first, each with its
 /// preference and how long it is valid. `None` where nothing would be left to try: a client is never

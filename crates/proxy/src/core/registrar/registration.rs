@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use sip::{Contact, Flow, Message, Name, NameAddr, Parameter, Parameters, Uri};
 
-use super::binding::{AddressOfRecord, Binding, BindingParts, instance};
-use super::identity::Identity;
-use super::rejection::Rejection;
-use super::update::{Change, Update};
+use crate::core::binding::{AddressOfRecord, Binding, BindingParts, instance};
+use crate::core::identity::Identity;
+use crate::core::rejection::Rejection;
+use crate::core::update::{Change, Update};
 
 /// The registrar's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,15 +10,15 @@ use sip::{ConnectionId, Flow, Message, Method, Peer};
 use smallvec::SmallVec;
 
 use super::best_response::FinalResponses;
-use super::event::Call;
-use super::forward::max_breadth;
-use super::loop_detection::Fingerprint;
-use super::policy::Forking;
-use super::query::QueryId;
-use super::routing::MemberName;
-use super::target::{Target, Targets};
 use super::target_set::TargetSet;
-use super::uri::is_equivalent;
+use crate::core::event::Call;
+use crate::core::forward::max_breadth;
+use crate::core::loop_detection::Fingerprint;
+use crate::core::policy::Forking;
+use crate::core::query::QueryId;
+use crate::core::routing::MemberName;
+use crate::core::target::{Target, Targets};
+use crate::core::uri::is_equivalent;
 
 /// A request that has been taken on and has no final response yet, or has branches that have none.
 #[derive(Debug)]
@@ -634,8 +634,8 @@ mod tests {
     use rand_chacha::ChaCha12Rng;
     use sip::{Name, Transport};
 
-    use super::super::loop_detection::LoopDetector;
     use super::*;
+    use crate::core::loop_detection::LoopDetector;
 
     fn context(max_breadth: u32) -> Context {
         let request = Message::request(Method::Invite, "sip:bob@example.com")

@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 
 use sip::transaction::{ClientId, ServerId};
 
-use super::proxy::BranchName;
+use crate::core::branch_name::BranchName;
 
 /// The branches by the client transactions that forward their requests. There are as many as there are calls in half a
 /// minute: each is found without a search, and takes three words.
 #[derive(Debug, Default)]
-pub(super) struct BranchNames {
+pub(crate) struct BranchNames {
     /// By the places of the transactions.
     places: Vec<Option<Place>>,
     /// Those of transactions that have ended while their last events still wait, and whose places have been taken.
@@ -43,12 +43,12 @@ impl Place {
 
 impl BranchNames {
     /// How many transactions belong to a branch.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length
     }
 
     /// The branch that a transaction belongs to.
-    pub(super) fn get(&self, client: ClientId) -> Option<BranchName> {
+    pub(crate) fn get(&self, client: ClientId) -> Option<BranchName> {
         match self.places.get(client.place()) {
             Some(Some(place)) if place.client == client => Some(place.name()),
             _ => self.displaced.get(&client).copied(),
@@ -56,7 +56,7 @@ impl BranchNames {
     }
 
     /// Lets a transaction belong to a branch.
-    pub(super) fn insert(&mut self, client: ClientId, name: BranchName) {
+    pub(crate) fn insert(&mut self, client: ClientId, name: BranchName) {
         self.remove(client);
         let at = client.place();
         if at >= self.places.len() {
@@ -69,7 +69,7 @@ impl BranchNames {
     }
 
     /// Lets a transaction belong to no branch. Returns that to which it has belonged.
-    pub(super) fn remove(&mut self, client: ClientId) -> Option<BranchName> {
+    pub(crate) fn remove(&mut self, client: ClientId) -> Option<BranchName> {
         let name = match self.places.get_mut(client.place()) {
             Some(place) if place.is_some_and(|place| place.client == client) => {
                 place.take().map(|place| place.name())

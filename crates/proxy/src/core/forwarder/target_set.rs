@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use super::policy::Forking;
-use super::target::Target;
+use crate::core::policy::Forking;
+use crate::core::target::Target;
 
 /// Targets that have not been tried.
 #[derive(Debug, Default)]

@@ -9,20 +9,23 @@ use rand_chacha::ChaCha12Rng;
 use sip::transaction::ClientId;
 use sip::{Message, Method, Name, Transport};
 
-use super::branches::{Resolved, add_next_hops};
+use super::Forwarder;
 use super::context::Forwarded;
-use super::event::{Event, HopOutcome};
-use super::policy::{Mode, Policy};
-use super::proxy::{Proxy, Waiting};
-use super::query::Answer;
-use super::routing::{
+use super::next_hop::{self, Resolved, add_next_hops};
+use crate::core::common::CommonState;
+use crate::core::event::{Event, HopOutcome};
+use crate::core::interface::Interface;
+use crate::core::pending::PendingQuery;
+use crate::core::policy::Policy;
+use crate::core::query::Answer;
+use crate::core::routing::{
     Dispatcher, MemberHealth, MemberName, MemberState, NextHopUri, Outcome, Probe, Probes,
     RouteTarget, Routed,
 };
 
 /// The groups of servers and their probes.
 #[derive(Debug)]
-pub(super) struct Dispatch {
+pub(crate) struct Groups {
     dispatcher: Dispatcher,
     probes: Probes,
     /// The Call-ID of all probes, and the CSeq number of the last.
@@ -32,71 +35,55 @@ pub(super) struct Dispatch {
 /// The longest Retry-After that is heeded.
 const MAXIMUM_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-impl Dispatch {
-    pub(super) fn new(policy: &Policy, rng: ChaCha12Rng) -> Dispatch {
+impl Groups {
+    pub(crate) fn new(policy: &Policy, rng: ChaCha12Rng) -> Groups {
         let mut dispatcher = Dispatcher::new(rng);
         dispatcher.set_groups(&policy.routing);
-        Dispatch {
+        Groups {
             dispatcher,
             probes: Probes::default(),
             call: (String::new(), 0),
         }
     }
 
-    pub(super) fn set_policy(&mut self, now: Instant, policy: &Policy) {
+    pub(crate) fn set_policy(&mut self, now: Instant, policy: &Policy) {
         self.dispatcher.set_groups(&policy.routing);
         self.probes.reschedule(now, &self.dispatcher);
     }
 
+    /// Begins to probe the groups whose settings say so. `call_id` is that of all probes.
+    pub(crate) fn start_probing(&mut self, now: Instant, call_id: &str) {
+        self.call.0 = call_id.to_owned();
+        self.probes.start(now, &self.dispatcher);
+    }
+
+    /// Takes over the state of a member of a group.
+    pub(crate) fn set_member_state(&mut self, group: &str, uri: &str, state: MemberState) {
+        self.dispatcher.set_state(group, uri, state);
+    }
+
+    /// What is known of the members of all groups.
+    pub(crate) fn member_health(&self) -> impl Iterator<Item = MemberHealth> {
+        self.dispatcher.health()
+    }
+
     /// When a probe is due, or its time is over.
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.probes.next_timeout()
     }
 }
 
-impl Proxy {
-    /// Begins to probe the groups whose settings say so. Of several cores with the same groups one
-    /// does, and the others are [told](Proxy::set_member_state). `call_id` is that of all probes: one
-    /// whose responses come to this core.
-    pub fn start_probing(&mut self, now: Instant, call_id: &str) {
-        self.dispatch.call.0 = call_id.to_owned();
-        self.dispatch.probes.start(now, &self.dispatch.dispatcher);
-    }
-
-    /// Takes over what another core has found out about a member of a group, as its
-    /// [`Event::Member`] says.
-    pub fn set_member_state(&mut self, group: &str, uri: &str, state: MemberState) {
-        self.dispatch.dispatcher.set_state(group, uri, state);
-    }
-
-    /// What is known of the members of all groups.
-    pub fn member_health(&self) -> Vec<MemberHealth> {
-        self.dispatch.dispatcher.health().collect()
-    }
-
-    /// What is done with a request that somebody else is to answer.
-    pub(super) fn mode(&self, request: &Message) -> Mode {
-        self.policy
-            .routing
-            .route_for(request)
-            .and_then(|route| route.mode)
-            .unwrap_or(self.policy.forwarding.mode)
-    }
-
-    /// Whether a static route is for a request.
-    pub(super) fn has_route_for(&self, request: &Message) -> bool {
-        self.policy.routing.route_for(request).is_some()
-    }
-
+impl Forwarder {
     /// Where the static route that is for a request sends it. `choice`: what the choice among equals follows from, if
     /// it is not made at random.
-    pub(super) fn static_route(
+    pub(crate) fn static_route(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         request: &Message,
         choice: Option<u64>,
     ) -> Option<Routed> {
-        let policy = Arc::clone(&self.policy);
+        let policy = Arc::clone(&common.policy);
         let route = policy.routing.route_for(request)?;
         let next_hops = match &route.to {
             RouteTarget::Uri(uri) => vec![NextHopUri {
@@ -104,28 +91,21 @@ impl Proxy {
                 member: None,
                 addresses: route.addresses.as_slice().into(),
             }],
-            RouteTarget::Group(group) => self.dispatch.dispatcher.order(now, group, choice),
+            RouteTarget::Group(group) => self.groups.dispatcher.order(now, group, choice),
         };
         Some(Routed { next_hops })
     }
 
-    /// What the choice among equal next hops follows from where the request is forwarded without
-    /// state: the same for its retransmissions, its CANCEL and the ACK to a failure, so that all go the
-    /// same way (RFC 3263 section 4.4).
-    pub(super) fn choice(&self, request: &Message) -> Option<u64> {
-        (self.mode(request) == Mode::Stateless)
-            .then(|| self.hash(&(request.call_id(), request.cseq_number(), request.from_tag())))
-    }
-
     /// How long a next hop may leave a request without any response before another one is tried.
-    pub(super) fn response_timeout(&self, member: Option<&MemberName>) -> Option<Duration> {
-        let group = self.dispatch.dispatcher.settings(&member?.group)?;
+    pub(crate) fn response_timeout(&self, member: Option<&MemberName>) -> Option<Duration> {
+        let group = self.groups.dispatcher.settings(&member?.group)?;
         group.response_timeout
     }
 
     /// Takes in that a next hop has answered, or 503 that it cannot.
-    pub(super) fn note_response(
+    pub(crate) fn note_response(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         member: Option<&MemberName>,
         forwarded: &Forwarded,
@@ -139,12 +119,13 @@ impl Proxy {
             _ if member.is_none() => return,
             _ => HopOutcome::Answered,
         };
-        self.note_outcome(now, member, forwarded, outcome);
+        self.note_outcome(common, now, member, forwarded, outcome);
     }
 
     /// Takes in what became of a request at a next hop.
-    pub(super) fn note_outcome(
+    pub(crate) fn note_outcome(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         member: Option<&MemberName>,
         forwarded: &Forwarded,
@@ -153,107 +134,120 @@ impl Proxy {
         if outcome != HopOutcome::Answered
             && let sip::Target::Address(transport, remote) = forwarded.sent_to
         {
-            self.report_hop(transport, remote, outcome);
+            self.report_hop(common, transport, remote, outcome);
         }
         if let Some(member) = member {
-            self.record(now, member, member_outcome(outcome));
+            self.record(common, now, member, member_outcome(outcome));
         }
     }
 
     /// Sends the probes that are due, and ends those whose time is over.
-    pub(super) fn handle_probe_timeouts(&mut self, now: Instant) {
-        while let Some((client, probe)) = self.dispatch.probes.take_expired(now) {
-            self.transactions.abandon(now, client);
-            self.end_probe(now, &probe, false);
+    pub(crate) fn handle_probe_timeouts(&mut self, common: &mut CommonState, now: Instant) {
+        while let Some((client, probe)) = self.groups.probes.take_expired(now) {
+            common.transactions.abandon(now, client);
+            self.end_probe(common, now, &probe, false);
         }
         while let Some(probe) = {
-            let Dispatch {
+            let Groups {
                 dispatcher, probes, ..
-            } = &mut self.dispatch;
+            } = &mut self.groups;
             probes.next_due(now, dispatcher)
         } {
-            self.probe(now, probe);
+            self.probe(common, now, probe);
         }
     }
 
     /// Takes a response, if it is to a probe. Returns whether it is.
-    pub(super) fn handle_probe_response(
+    pub(crate) fn handle_probe_response(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         client: ClientId,
         response: &Message,
     ) -> bool {
-        let Some(probe) = self.dispatch.probes.take(client) else {
+        let Some(probe) = self.groups.probes.take(client) else {
             return false;
         };
         match response.status() {
             Some(status @ 200..) => {
-                let group = self.dispatch.dispatcher.settings(&probe.member.group);
+                let group = self.groups.dispatcher.settings(&probe.member.group);
                 let is_up = group
                     .and_then(|group| group.probing.as_ref())
                     .is_some_and(|probing| probing.is_up(status));
-                self.end_probe(now, &probe, is_up);
+                self.end_probe(common, now, &probe, is_up);
             }
-            _ => self.dispatch.probes.insert(client, probe),
+            _ => self.groups.probes.insert(client, probe),
         }
         true
     }
 
     /// Goes on with a probe that brought no response, if it is one: by the next way to the member.
     /// Returns whether it is.
-    pub(super) fn handle_probe_failure(&mut self, now: Instant, client: ClientId) -> bool {
-        let Some(probe) = self.dispatch.probes.take(client) else {
+    pub(crate) fn handle_probe_failure(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        client: ClientId,
+    ) -> bool {
+        let Some(probe) = self.groups.probes.take(client) else {
             return false;
         };
-        self.probe(now, probe);
+        self.probe(common, now, probe);
         true
     }
 
     /// Goes on with a probe when the addresses of the member are known.
-    pub(super) fn resume_probe(&mut self, now: Instant, mut probe: Probe, answer: Answer) {
+    pub(crate) fn resume_probe(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        mut probe: Probe,
+        answer: Answer,
+    ) {
         add_next_hops(&mut probe.target, answer);
-        self.probe(now, probe);
+        self.probe(common, now, probe);
     }
 
     /// Sends a probe by the next way to its member; where there is none, the member has failed.
-    fn probe(&mut self, now: Instant, mut probe: Probe) {
+    fn probe(&mut self, common: &mut CommonState, now: Instant, mut probe: Probe) {
         while let Some(way) = probe.target.next_way().filter(|_| now < probe.deadline) {
             let bare = Message::request(Method::Options, &probe.target.uri);
-            match self.resolve(&bare, &probe.target, &way) {
+            match next_hop::resolve(common, &bare, &probe.target, &way) {
                 Some(Resolved::Send { to, peer, side }) => {
-                    let request = self.options(&probe.target.uri, &side);
+                    let request = self.options(common, &probe.target.uri, &side);
                     // Where we have no room, that says nothing about the member.
-                    if let Ok(client) = self.transactions.send_request_to(now, request, to, peer) {
-                        self.statistics.probes_sent += 1;
-                        self.dispatch.probes.insert(client, probe);
+                    if let Ok(client) = common.transactions.send_request_to(now, request, to, peer)
+                    {
+                        common.statistics.probes_sent += 1;
+                        self.groups.probes.insert(client, probe);
                     }
                     return;
                 }
                 Some(Resolved::Ask(query)) => {
                     // The next probe follows by itself.
-                    let _ = self.ask(now, query, Waiting::Probe(Box::new(probe)));
+                    let _ = common.ask(now, query, PendingQuery::Probe(Box::new(probe)));
                     return;
                 }
                 None => {}
             }
         }
-        self.end_probe(now, &probe, false);
+        self.end_probe(common, now, &probe, false);
     }
 
-    fn end_probe(&mut self, now: Instant, probe: &Probe, is_up: bool) {
+    fn end_probe(&mut self, common: &mut CommonState, now: Instant, probe: &Probe, is_up: bool) {
         let outcome = if is_up {
             Outcome::Answered
         } else {
-            self.statistics.probes_failed += 1;
+            common.statistics.probes_failed += 1;
             Outcome::Failed { retry_after: None }
         };
-        self.record(now, &probe.member, outcome);
+        self.record(common, now, &probe.member, outcome);
     }
 
     /// The OPTIONS of a probe. It is for the server itself, so one hop is enough.
-    fn options(&mut self, uri: &str, side: &super::forward::Side) -> Message {
-        let branch = self.transactions.new_branch();
-        let (call_id, number) = &mut self.dispatch.call;
+    fn options(&mut self, common: &mut CommonState, uri: &str, side: &Interface) -> Message {
+        let branch = common.transactions.new_branch();
+        let (call_id, number) = &mut self.groups.call;
         *number = number.wrapping_add(1) & i32::MAX.cast_unsigned();
         let rport = if side.transport == Transport::Udp {
             ";rport"
@@ -278,9 +272,15 @@ impl Proxy {
             .with(Name::Accept, "application/sdp")
     }
 
-    fn record(&mut self, now: Instant, member: &MemberName, outcome: Outcome) {
-        if let Some(state) = self.dispatch.dispatcher.record(now, member, outcome) {
-            self.report(Event::Member {
+    fn record(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        member: &MemberName,
+        outcome: Outcome,
+    ) {
+        if let Some(state) = self.groups.dispatcher.record(now, member, outcome) {
+            common.report(Event::Member {
                 group: member.group.clone(),
                 uri: member.uri.clone(),
                 state,
@@ -288,9 +288,15 @@ impl Proxy {
         }
     }
 
-    fn report_hop(&mut self, transport: Transport, remote: SocketAddr, outcome: HopOutcome) {
-        self.statistics.next_hops_failed += 1;
-        self.report(Event::NextHop {
+    fn report_hop(
+        &mut self,
+        common: &mut CommonState,
+        transport: Transport,
+        remote: SocketAddr,
+        outcome: HopOutcome,
+    ) {
+        common.statistics.next_hops_failed += 1;
+        common.report(Event::NextHop {
             transport,
             remote,
             outcome,

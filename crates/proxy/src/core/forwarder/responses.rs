@@ -5,42 +5,49 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use sip::transaction::{ClientId, ServerId};
-use sip::{Message, Method, Name, Transport};
+use sip::{Flow, Message, Method, Name, Transport};
 
+use super::Forwarder;
 use super::best_response::Candidate;
 use super::context::{Cancel, Context};
-use super::dialogs::{Answered, Uac};
-use super::event::{self, EndedBy, Event, HopOutcome};
-use super::proxy::{BranchName, Proxy};
-use super::rejection::Rejection;
-use super::requests::NOT_FOUND;
+use crate::core::branch_name::BranchName;
+use crate::core::common::CommonState;
+use crate::core::dialogs::{Answered, Uac};
+use crate::core::event::{self, EndedBy, Event, HopOutcome};
+use crate::core::rejection::{NOT_FOUND, Rejection};
 
-impl Proxy {
+impl Forwarder {
     /// Takes a response to a request that we have forwarded. Those to our CANCELs belong to no branch
     /// and end here (step 3).
-    pub(super) fn handle_response(
+    pub(crate) fn handle_response(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         client: ClientId,
+        from: &Flow,
         mut response: Message,
     ) {
+        if self.handle_probe_response(common, now, client, &response) {
+            return;
+        }
+        common.trust.remove_claims(&mut response, from);
         let Some(name) = self.clients.get(client) else {
             return;
         };
         let status = response.status().unwrap_or(0);
         response.remove_first_value(Name::Via);
         let has_via = response.contains(Name::Via);
-        let Some(mut context) = self.contexts.remove(&name.0) else {
+        let Some(mut context) = self.contexts.remove(&mut common.held, &name.0) else {
             // Another 2xx, when all else is over: each goes upstream (step 5, RFC 6026).
             if has_via && is_success(status) && is_invite(&response) {
                 let uac = Uac::Answered(client);
-                self.dialogs.answer(&mut response, &self.identity, uac);
-                self.forward_another_success(now, client, name, response);
+                self.dialogs.answer(&mut response, &common.identity, uac);
+                self.forward_another_success(common, now, client, name, response);
             }
             return;
         };
         let uac = Uac::Request(&context.request);
-        let answered = self.dialogs.answer(&mut response, &self.identity, uac);
+        let answered = self.dialogs.answer(&mut response, &common.identity, uac);
         if context.is_in_dialog {
             self.dialogs.note_response(&context.request, &response);
         }
@@ -50,44 +57,59 @@ impl Proxy {
             self.dialogs.begin_early(&context.request);
         }
         let upstream = sip::Target::Flow(context.arrival);
-        self.withhold_identity(&mut response, &upstream, None);
+        common
+            .trust
+            .withhold_identity(&mut response, &upstream, None);
         if let Some((member, forwarded)) = context.hop(name.1)
             && !forwarded.is_passed_over
         {
-            self.note_response(now, member, forwarded, &response);
+            self.note_response(common, now, member, forwarded, &response);
         }
         match status {
-            100..200 => {
-                self.handle_provisional(now, name, &mut context, has_via.then_some(response))
+            100..200 => self.handle_provisional(
+                common,
+                now,
+                name,
+                &mut context,
+                has_via.then_some(response),
+            ),
+            200..300 if has_via => {
+                self.handle_success(common, now, client, name, &mut context, response)
             }
-            200..300 if has_via => self.handle_success(now, client, name, &mut context, response),
-            _ => self.handle_failure(now, name, &mut context, has_via.then_some(response)),
+            _ => self.handle_failure(common, now, name, &mut context, has_via.then_some(response)),
         }
-        self.drive(now, name.0, context);
+        self.drive(common, now, name.0, context);
     }
 
     /// A branch has brought no response, or the request could not be sent: it counts as answered with
     /// this status (sections 16.7 step 6 and 16.9), unless there is another way to the target.
-    pub(super) fn handle_no_response(&mut self, now: Instant, client: ClientId, status: u16) {
+    pub(crate) fn handle_no_response(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        client: ClientId,
+        status: u16,
+    ) {
         let Some(name) = self.clients.remove(client) else {
             return;
         };
-        let Some(mut context) = self.contexts.remove(&name.0) else {
+        let Some(mut context) = self.contexts.remove(&mut common.held, &name.0) else {
             return;
         };
         let outcome = match status {
             408 => HopOutcome::Silent,
             _ => HopOutcome::Unreachable,
         };
-        self.note_failure(now, name, &context, outcome);
-        self.fail_branch(now, name, &mut context, Candidate::Presumed(status));
-        self.drive(now, name.0, context);
+        self.note_failure(common, now, name, &context, outcome);
+        self.fail_branch(common, now, name, &mut context, Candidate::Presumed(status));
+        self.drive(common, now, name.0, context);
     }
 
     /// Sends the best of the final responses upstream (step 6). A request other than INVITE is left
     /// without an answer where there is none: a 408 would come too late (RFC 4320 section 4.2).
-    pub(super) fn answer_with_best(
+    pub(crate) fn answer_with_best(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         server: ServerId,
         context: &mut Context,
@@ -98,7 +120,7 @@ impl Proxy {
             self.dialogs.end_early(&context.request);
         }
         // What was passed over is not waited for.
-        self.cancel_branches(now, server, context);
+        self.cancel_branches(common, now, server, context);
         let best = context.finals.take_best();
         let is_presumed = matches!(best, Candidate::Presumed(_));
         let status = match best.status() {
@@ -128,25 +150,26 @@ impl Proxy {
         match best {
             Candidate::Received(response) | Candidate::Terminated(response) if is_as_received => {
                 let reason = response.reason().unwrap_or_default();
-                self.report_final(now, context, (status, reason), Final::Failed(by));
-                self.respond(now, server, response);
+                self.report_final(common, now, context, (status, reason), Final::Failed(by));
+                common.respond(now, server, response);
             }
             _ => {
                 let rejection = match status {
-                    503 => self.overloaded(),
+                    503 => common.overloaded(),
                     status => rejection(status),
                 };
                 let outcome = (status, rejection.reason);
-                self.report_final(now, context, outcome, Final::Failed(by));
-                self.refuse(now, server, &context.request, &rejection);
+                self.report_final(common, now, context, outcome, Final::Failed(by));
+                common.refuse(now, server, &context.request, &rejection);
             }
         }
     }
 
     /// Tells the log how a call has begun, if it has, or how a dialog has ended, and notes how long the
     /// client has waited.
-    pub(super) fn report_final(
+    pub(crate) fn report_final(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         context: &Context,
         (status, reason): (u16, &str),
@@ -155,20 +178,20 @@ impl Proxy {
         if let Some(method) = context.request.method() {
             let waited = now.saturating_duration_since(context.received);
             if !context.is_responded {
-                self.latencies.add_first(method, waited);
+                common.latencies.add_first(method, waited);
             }
-            self.latencies.add_last(method, waited);
+            common.latencies.add_last(method, waited);
         }
         if context.begins_call {
             match is_success(status) {
-                true => self.statistics.calls_answered += 1,
-                false => self.statistics.calls_failed += 1,
+                true => common.statistics.calls_answered += 1,
+                false => common.statistics.calls_failed += 1,
             }
         }
-        if self.tells_of_users
+        if common.reports_users
             && let Some(event) = final_event(context, (status, reason), how)
         {
-            self.report(event);
+            common.report(event);
         }
     }
 
@@ -177,6 +200,7 @@ impl Proxy {
     /// 4320 section 4.1).
     fn handle_provisional(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         name: BranchName,
         context: &mut Context,
@@ -192,9 +216,9 @@ impl Proxy {
         forwarded.is_proceeding = true;
         let was_hurried = mem::replace(&mut forwarded.is_hurried, false);
         match forwarded.cancel {
-            Cancel::Wanted => self.cancel_branch(now, name, context),
+            Cancel::Wanted => self.cancel_branch(common, now, name, context),
             Cancel::No if is_invite && (was_hurried || !is_trying) => {
-                let deadline = forwarded.deadline_from(now + self.timer_c);
+                let deadline = forwarded.deadline_from(now + common.timings.timer_c);
                 self.arm(name, forwarded, Some(deadline));
             }
             Cancel::No if was_hurried => self.arm(name, forwarded, None),
@@ -208,9 +232,9 @@ impl Proxy {
             if !context.is_responded {
                 context.is_responded = true;
                 let waited = now.saturating_duration_since(context.received);
-                self.latencies.add_first(&Method::Invite, waited);
+                common.latencies.add_first(&Method::Invite, waited);
             }
-            self.transactions.respond(now, name.0, response);
+            common.transactions.respond(now, name.0, response);
         }
     }
 
@@ -218,6 +242,7 @@ impl Proxy {
     /// Of those to requests other than INVITE only the first does.
     fn handle_success(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         client: ClientId,
         name: BranchName,
@@ -228,47 +253,53 @@ impl Proxy {
         if !context.is_answered {
             let status = response.status().unwrap_or(200);
             let answer = Final::Answered(name.1, &response);
-            self.report_final(now, context, (status, "OK"), answer);
+            self.report_final(common, now, context, (status, "OK"), answer);
         }
         if is_invite && context.has_failed {
             // The server transaction takes no further one (RFC 6026 section 7.1), and is gone as far as this one is
             // concerned (RFC 3261 section 16.7 steps 5 and 9): whoever has picked up late shall know of it.
-            self.transactions
+            common
+                .transactions
                 .respond_stateless(now, context.arrival, response);
             // Nor takes it those that follow.
             self.late_answers.insert(client, context.arrival);
         } else if is_invite || !context.is_answered {
-            self.transactions.respond(now, name.0, response);
+            common.transactions.respond(now, name.0, response);
         }
         context.is_answered = true;
         if is_invite {
             let is_early = mem::take(&mut context.has_early_dialogs);
             self.dialogs
-                .note_answered(&context.request, client, is_early, &self.identity);
+                .note_answered(&context.request, client, is_early, &common.identity);
         }
-        self.end_branch(name, context, None);
+        self.end_branch(common, name, context, None);
         if is_invite {
             // More of them may follow (RFC 6026 section 7.2).
             self.clients.insert(client, name);
         }
-        self.cancel_branches(now, name.0, context);
+        self.cancel_branches(common, now, name.0, context);
     }
 
     /// A 2xx that comes again, or from somebody else behind the same hop, when there is no context any more.
     fn forward_another_success(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         client: ClientId,
         name: BranchName,
         mut response: Message,
     ) {
         if let Some(&arrival) = self.late_answers.get(&client) {
-            self.withhold_identity(&mut response, &sip::Target::Flow(arrival), None);
-            self.transactions.respond_stateless(now, arrival, response);
+            common
+                .trust
+                .withhold_identity(&mut response, &sip::Target::Flow(arrival), None);
+            common
+                .transactions
+                .respond_stateless(now, arrival, response);
         } else {
             // It is not known any more to whom it goes.
-            self.withhold_identity_from_anybody(&mut response);
-            self.transactions.respond(now, name.0, response);
+            common.trust.withhold_identity_from_anybody(&mut response);
+            common.transactions.respond(now, name.0, response);
         }
     }
 
@@ -276,6 +307,7 @@ impl Proxy {
     /// only Via was ours cannot be for anybody else: it counts as none that makes sense.
     fn handle_failure(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         name: BranchName,
         context: &mut Context,
@@ -291,22 +323,23 @@ impl Proxy {
             Some(response) if is_our_doing && response.status() == Some(487) => {
                 Candidate::Terminated(response)
             }
-            Some(response) => match self.recurse(now, name, context, response) {
+            Some(response) => match self.recurse(common, now, name, context, response) {
                 Some(response) => Candidate::Received(response),
                 None => return,
             },
         };
         let is_global = candidate.status() >= 600;
-        self.fail_branch(now, name, context, candidate);
+        self.fail_branch(common, now, name, context, candidate);
         if is_global {
             context.is_stopped = true;
-            self.cancel_branches(now, name.0, context);
+            self.cancel_branches(common, now, name.0, context);
         }
     }
 
     /// Takes in that a next hop has brought no response to a request.
-    pub(super) fn note_failure(
+    pub(crate) fn note_failure(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         name: BranchName,
         context: &Context,
@@ -316,14 +349,15 @@ impl Proxy {
             && !forwarded.is_proceeding
             && !forwarded.is_passed_over
         {
-            self.note_outcome(now, member, forwarded, outcome);
+            self.note_outcome(common, now, member, forwarded, outcome);
         }
     }
 
     /// Ends a branch, or lets it try the next way to its target: where a hop is unavailable or silent
     /// another may serve (section 16.6 step 7, RFC 3263 section 4.3).
-    pub(super) fn fail_branch(
+    pub(crate) fn fail_branch(
         &mut self,
+        common: &mut CommonState,
         now: Instant,
         name: BranchName,
         context: &mut Context,
@@ -343,24 +377,30 @@ impl Proxy {
             && (is_unavailable && context.has_other_way(name.1)
                 || candidate.is_of_flow() && context.fall_back(name.1));
         if goes_on {
-            self.statistics.failovers += 1;
-            self.end_branch(name, context, None);
+            common.statistics.failovers += 1;
+            self.end_branch(common, name, context, None);
             context.retry(name.1);
         } else {
             let is_of_flow = candidate.is_of_flow();
             let is_merged = candidate.status() == 482;
-            self.end_branch(name, context, Some(candidate));
+            self.end_branch(common, name, context, Some(candidate));
             if is_merged {
                 context.return_to_flow(name.1);
             } else if !is_of_flow {
-                self.settle_instance(now, name, context);
+                self.settle_instance(common, now, name, context);
             }
         }
     }
 
     /// Takes in that the instance of a branch has given its answer: no other flow of it is tried (RFC 5626 section 7), and
     /// what went along others is not wanted any more.
-    fn settle_instance(&mut self, now: Instant, name: BranchName, context: &mut Context) {
+    fn settle_instance(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        name: BranchName,
+        context: &mut Context,
+    ) {
         if !context.is_invite() {
             return;
         }
@@ -369,14 +409,14 @@ impl Proxy {
             if let Some(forwarded) = context.forwarded_mut(index) {
                 forwarded.is_settled = true;
             }
-            self.cancel_branch(now, (name.0, index), context);
+            self.cancel_branch(common, now, (name.0, index), context);
         }
     }
 }
 
 /// How a request has come to its final response.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Final<'a> {
+pub(crate) enum Final<'a> {
     /// This branch has brought this response, of success.
     Answered(usize, &'a Message),
     /// Somebody has ended it.

@@ -8,10 +8,9 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use sip::transaction::ServerId;
-use sip::{ConnectionId, Flow, Message, Method, Name};
+use sip::{ConnectionId, Flow, Message, Method};
 
-use super::proxy::Proxy;
-use super::refusing::OUR_TAG;
+use super::{CommonState, OUR_TAG};
 
 /// How many times as long as the request an answer to it may be.
 const LONGEST_ANSWER: usize = 3;
@@ -22,42 +21,26 @@ const TAG_PARAMETER: usize = ";tag=".len() + OUR_TAG;
 /// How many connections are remembered until somebody asks.
 const MAXIMUM_KNOWN: usize = 4096;
 
-/// Adds one of several values of a field to a response, unless it becomes longer than it may be; but the first one always.
-/// Returns whether it is there.
-pub(super) fn add_within(
-    response: &mut Message,
-    name: Name<'_>,
-    value: String,
-    longest: usize,
-) -> bool {
-    let longer = response.clone().with(name, value);
-    let may = longer.wire_length() <= longest || !response.contains(name);
-    if may {
-        *response = longer;
-    }
-    may
-}
-
-impl Proxy {
+impl CommonState {
     /// Whether anybody may have sent what came along a flow.
     fn is_unproved(&self, flow: &Flow) -> bool {
         !flow.transport.is_reliable()
             && !self.policy.authentication.is_exempt(flow.remote.ip())
-            && !self.is_trusted(flow)
+            && !self.trust.is_trusted(flow)
     }
 
     /// Takes notice of a request that has begun a server transaction.
-    pub(super) fn note_source(&mut self, server: ServerId, request: &Message, arrival: &Flow) {
+    pub(crate) fn note_source(&mut self, server: ServerId, request: &Message, arrival: &Flow) {
         if self.is_unproved(arrival) {
             let length = request.wire_length();
             self.transactions.set_unproved(server, length);
-        } else if self.is_trusted(arrival) {
+        } else if self.trust.is_trusted(arrival) {
             self.note_known(arrival);
         }
     }
 
     /// The peer of a connection is known: a user of ours, or one that is trusted.
-    pub(super) fn note_known(&mut self, flow: &Flow) {
+    pub(crate) fn note_known(&mut self, flow: &Flow) {
         let is_new = self.known_connections.last() != Some(&flow.connection);
         if flow.transport.is_reliable() && is_new && self.known_connections.len() < MAXIMUM_KNOWN {
             self.known_connections.push(flow.connection);
@@ -66,12 +49,12 @@ impl Proxy {
 
     /// A connection whose peer has registered or authenticated by it, or is trusted: one that is not to give way to others.
     /// It may be told more than once.
-    pub fn poll_known_connection(&mut self) -> Option<ConnectionId> {
+    pub(crate) fn poll_known_connection(&mut self) -> Option<ConnectionId> {
         self.known_connections.pop()
     }
 
     /// How long our answer to a request may be before it has a tag.
-    pub(super) fn longest_answer(&self, request: &Message, arrival: &Flow) -> usize {
+    pub(crate) fn longest_answer(&self, request: &Message, arrival: &Flow) -> usize {
         match self.is_unproved(arrival) {
             true => LONGEST_ANSWER * request.wire_length() - TAG_PARAMETER,
             false => usize::MAX,
@@ -79,7 +62,7 @@ impl Proxy {
     }
 
     /// Whether a response in a transaction may be sent, which is counted.
-    pub(super) fn may_respond(
+    pub(crate) fn may_respond(
         &mut self,
         now: Instant,
         server: ServerId,
@@ -95,7 +78,7 @@ impl Proxy {
     }
 
     /// Whether a request that has no transaction may be refused, which is counted.
-    pub(super) fn may_refuse_stateless(
+    pub(crate) fn may_refuse_stateless(
         &mut self,
         now: Instant,
         arrival: &Flow,
@@ -112,6 +95,6 @@ impl Proxy {
     fn may_refuse(&mut self, now: Instant, source: IpAddr, method: &Method) -> bool {
         // These were counted when they came.
         matches!(method, Method::Options | Method::Register)
-            || self.defence.take_refusal(now, source)
+            || self.overload.take_refusal(now, source)
     }
 }

@@ -1,4 +1,4 @@
-//! The response contexts that wait for something, and how much they hold.
+//! The response contexts that wait for something.
 
 use std::collections::HashMap;
 
@@ -6,34 +6,43 @@ use ahash::RandomState;
 use sip::transaction::ServerId;
 
 use super::context::Context;
+use crate::core::held_octets::HeldOctets;
 
 /// Response contexts by the transaction in which their request came. One that is being worked on is
 /// taken out and put back.
 #[derive(Debug)]
 pub(crate) struct Contexts {
     waiting: HashMap<ServerId, Box<Context>, RandomState>,
-    /// The sum over all that wait.
-    octets: usize,
 }
 
 impl Contexts {
     pub(crate) fn new(state: RandomState) -> Contexts {
         Contexts {
             waiting: HashMap::with_hasher(state),
-            octets: 0,
         }
     }
 
-    pub(crate) fn insert(&mut self, server: ServerId, context: Box<Context>) {
-        self.octets += context.octets();
+    /// Keeps one. What it holds counts as held.
+    pub(crate) fn insert(
+        &mut self,
+        held: &mut HeldOctets,
+        server: ServerId,
+        context: Box<Context>,
+    ) {
+        held.add(context.octets());
         if let Some(old) = self.waiting.insert(server, context) {
-            self.octets -= old.octets();
+            held.remove(old.octets());
         }
     }
 
-    pub(crate) fn remove(&mut self, server: &ServerId) -> Option<Box<Context>> {
+    /// Takes one out.
+    pub(crate) fn remove(
+        &mut self,
+        held: &mut HeldOctets,
+        server: &ServerId,
+    ) -> Option<Box<Context>> {
         let context = self.waiting.remove(server)?;
-        self.octets -= context.octets();
+        held.remove(context.octets());
         Some(context)
     }
 
@@ -49,10 +58,5 @@ impl Contexts {
 
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
-    }
-
-    /// The length of all messages held.
-    pub(crate) fn octets(&self) -> usize {
-        self.octets
     }
 }

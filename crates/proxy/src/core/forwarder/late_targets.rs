@@ -8,21 +8,23 @@ use std::time::{Duration, Instant};
 
 use sip::transaction::ServerId;
 
+use super::Forwarder;
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel};
-use super::proxy::{Proxy, Waiting};
-use super::query::{Answer, Query};
+use crate::core::common::CommonState;
+use crate::core::pending::PendingQuery;
+use crate::core::query::{Answer, Query};
 
 /// The response contexts whose users are looked up again.
 #[derive(Debug, Default)]
-pub(super) struct Watches {
+pub(crate) struct Watches {
     /// When whose turn is. A context that has ended stays until then.
     queue: BTreeSet<(Instant, ServerId)>,
 }
 
 impl Watches {
     /// When somebody is to be looked up next.
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.queue.first().map(|(due, _)| *due)
     }
 
@@ -32,23 +34,23 @@ impl Watches {
     }
 }
 
-impl Proxy {
+impl Forwarder {
     /// How often the targets of an INVITE for a user are looked up again; `None` where that is not wanted.
-    pub(super) fn watch_interval(&self) -> Option<Duration> {
-        let interval = self.policy.forwarding.look_again;
+    pub(crate) fn watch_interval(&self, common: &CommonState) -> Option<Duration> {
+        let interval = common.policy.forwarding.look_again;
         interval.filter(|interval| !interval.is_zero())
     }
 
     /// Has the user looked up again for whom a response context is.
-    pub(super) fn watch(&mut self, now: Instant, server: ServerId) {
-        if let Some(interval) = self.watch_interval() {
+    pub(crate) fn watch(&mut self, common: &mut CommonState, now: Instant, server: ServerId) {
+        if let Some(interval) = self.watch_interval(common) {
             self.watches.queue.insert((now + interval, server));
         }
     }
 
     /// Asks again where the users are whose turn it is.
-    pub(super) fn look_again(&mut self, now: Instant) {
-        if self.watch_interval().is_none() {
+    pub(crate) fn look_again(&mut self, common: &mut CommonState, now: Instant) {
+        if self.watch_interval(common).is_none() {
             self.watches = Watches::default();
         }
         while let Some(server) = self.watches.take_due(now) {
@@ -58,20 +60,31 @@ impl Proxy {
             if !context.may_go_on(now) {
                 continue;
             }
-            let Some(address) = self.user_asked_for(&context.request, &context.arrival) else {
+            let Some(address) = self.user_asked_for(common, &context.request, &context.arrival)
+            else {
                 continue;
             };
             // Those who register and call come first.
-            let may_ask = !self.questions.is_half_full();
+            let may_ask = !common.are_queries_half_full();
             let query = Query::Lookup(address);
-            if !may_ask || self.ask(now, query, Waiting::Newcomers(server)).is_err() {
-                self.watch(now, server);
+            if !may_ask
+                || common
+                    .ask(now, query, PendingQuery::LateTargets(server))
+                    .is_err()
+            {
+                self.watch(common, now, server);
             }
         }
     }
 
     /// Takes in who has registered meanwhile.
-    pub(super) fn complete_watch(&mut self, now: Instant, server: ServerId, answer: Answer) {
+    pub(crate) fn complete_watch(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        server: ServerId,
+        answer: Answer,
+    ) {
         if !self
             .contexts
             .get(&server)
@@ -79,51 +92,51 @@ impl Proxy {
         {
             return;
         }
-        self.watch(now, server);
+        self.watch(common, now, server);
         let Answer::Bindings(bindings) = answer else {
             return;
         };
-        let Some(mut context) = self.contexts.remove(&server) else {
+        let Some(mut context) = self.contexts.remove(&mut common.held, &server) else {
             return;
         };
         let (request, arrival) = (&context.request, &context.arrival);
-        let meant = self.bindings_meant(now, request, arrival, bindings);
+        let meant = self.bindings_meant(common, now, request, arrival, bindings);
         let targets = meant
             .map(|bindings| self.targets(now, request, &bindings).into_groups())
             .unwrap_or_default();
-        let policy = &self.policy.forwarding;
+        let policy = &common.policy.forwarding;
         let (forking, maximum) = (policy.forking, policy.maximum_targets);
         let targets = targets.into_iter().flatten();
         let (added, gone) = context.add_newcomers(targets, forking, maximum, |connection| {
             self.closed.contains(&connection)
         });
-        self.statistics.targets_added += added as u64;
+        common.statistics.targets_added += added as u64;
         for index in gone {
             if context.leave_flow(index) {
-                self.statistics.failovers += 1;
+                common.statistics.failovers += 1;
                 continue;
             }
             let closed = context.closed_flow(index, |connection| self.closed.contains(&connection));
             if let Some(client) = closed {
                 // There is no breadth to try both.
-                self.transactions.abandon(now, client);
+                common.transactions.abandon(now, client);
                 let name = (server, index);
-                self.fail_branch(now, name, &mut context, Candidate::Presumed(503));
+                self.fail_branch(common, now, name, &mut context, Candidate::Presumed(503));
             }
         }
-        self.drive(now, server, context);
+        self.drive(common, now, server, context);
         if added > 0 {
-            self.limit_ringing(now, server);
+            self.limit_ringing(common, now, server);
         }
     }
 
     /// Sees to it that what rings does so for its time, now that others wait for their turn: there has been nobody behind it
     /// until now.
-    fn limit_ringing(&mut self, now: Instant, server: ServerId) {
-        let Some(ring_time) = self.policy.forwarding.ring_time else {
+    fn limit_ringing(&mut self, common: &mut CommonState, now: Instant, server: ServerId) {
+        let Some(ring_time) = common.policy.forwarding.ring_time else {
             return;
         };
-        let Some(mut context) = self.contexts.remove(&server) else {
+        let Some(mut context) = self.contexts.remove(&mut common.held, &server) else {
             return;
         };
         if !context.targets.is_empty() {
@@ -141,6 +154,6 @@ impl Proxy {
                 }
             }
         }
-        self.contexts.insert(server, context);
+        self.contexts.insert(&mut common.held, server, context);
     }
 }

@@ -1,0 +1,475 @@
+//! Forwarding: a response context tries its targets, the ways to each, and cancels what is not
+//! wanted any more (RFC 3261 sections 16.6, 16.8 to 16.10).
+
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sip::transaction::{ServerId, WrittenRequest};
+use sip::user_agent::cancel_of;
+use sip::{Message, Name, Peer};
+
+use super::Forwarder;
+use super::best_response::Candidate;
+use super::context::{BranchState, Cancel, Context, Forwarded, larger_half};
+use super::next_hop::{self, Resolved, add_next_hops};
+use super::responses::Final;
+use super::target_set::arranged;
+use crate::core::branch_name::BranchName;
+use crate::core::common::CommonState;
+use crate::core::dialog_mark::{self, MarkText};
+use crate::core::event::{EndedBy, HopOutcome};
+use crate::core::forward::{self, Copy, Drafts, Forwarding, is_record_routed};
+use crate::core::interface::Interface;
+use crate::core::pending::PendingQuery;
+use crate::core::policy::ForwardingPolicy;
+use crate::core::query::Answer;
+use crate::core::rejection::Rejection;
+use crate::core::target::Way;
+
+/// Where a request goes.
+struct Hop {
+    to: sip::Target,
+    peer: Option<Arc<Peer>>,
+    side: Interface,
+    /// Over UDP in spite of its size.
+    is_last_resort: bool,
+}
+
+impl Forwarder {
+    /// Brings a response context as far as it can go: begins branches, and answers when none is left.
+    /// Keeps it for as long as anything is to come.
+    pub(crate) fn drive(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        server: ServerId,
+        mut context: Box<Context>,
+    ) {
+        let for_others = context.is_invite() && common.policy.forwarding.ring_time.is_some();
+        loop {
+            self.try_ready_branches(common, now, server, &mut context);
+            if context.is_answered {
+                break;
+            }
+            if context.may_go_on(now) && context.begin_targets(for_others) {
+                continue;
+            }
+            if context.is_awaited() {
+                break;
+            }
+            self.answer_with_best(common, now, server, &mut context);
+        }
+        if context.is_pending() {
+            self.contexts.insert(&mut common.held, server, context);
+        }
+    }
+
+    /// Ends a response context without having forwarded anything.
+    pub(crate) fn abandon(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        server: ServerId,
+        context: &Context,
+        rejection: &Rejection,
+    ) {
+        let outcome = (rejection.status, rejection.reason);
+        self.report_final(common, now, context, outcome, Final::Failed(EndedBy::Proxy));
+        common.refuse(now, server, &context.request, rejection);
+    }
+
+    /// Goes on with a branch when the addresses of its next hop are known, or the bindings of the user
+    /// whom it is for: they take its place.
+    pub(crate) fn complete_resolution(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        (server, index): BranchName,
+        answer: Answer,
+    ) {
+        let Some(mut context) = self.contexts.remove(&mut common.held, &server) else {
+            return;
+        };
+        match answer {
+            Answer::Bindings(bindings) => {
+                let targets = self.targets(now, &context.request, &bindings);
+                let mut groups = targets.into_groups();
+                for group in &mut groups {
+                    group.retain(|target| !context.knows_target(&target.uri));
+                }
+                let ForwardingPolicy {
+                    forking,
+                    maximum_targets,
+                    ..
+                } = common.policy.forwarding;
+                let room = maximum_targets.saturating_sub(context.known_targets());
+                let groups = arranged(groups, forking, room);
+                let nobody = groups.is_empty().then_some(Candidate::Presumed(480));
+                self.end_branch(common, (server, index), &mut context, nobody);
+                context.targets.insert(groups);
+            }
+            Answer::Unknown => {
+                let nobody = Some(Candidate::Presumed(404));
+                self.end_branch(common, (server, index), &mut context, nobody);
+            }
+            answer => {
+                if let Some(branch) = context.branches.get_mut(index) {
+                    add_next_hops(&mut branch.target, answer);
+                    branch.state = BranchState::Ready;
+                }
+            }
+        }
+        self.drive(common, now, server, context);
+    }
+
+    /// Timer C, the end of the time that a CANCEL may take to have its effect (RFC 3261 sections 9.1
+    /// and 16.8), or of that which a hop has for any response while others wait. Where none has come, Timer
+    /// B or F ends the branch, before Timer C would.
+    pub(crate) fn handle_branch_timeout(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        (server, index): BranchName,
+    ) {
+        let Some(mut context) = self.contexts.remove(&mut common.held, &server) else {
+            return;
+        };
+        if let Some(branch) = context.forwarded_mut(index) {
+            branch.deadline = None;
+            let name = (server, index);
+            if branch.cancel == Cancel::Sent {
+                common.transactions.abandon(now, branch.client);
+                self.fail_branch(common, now, name, &mut context, Candidate::Presumed(408));
+            } else if branch.is_proceeding {
+                self.cancel_branch(common, now, name, &mut context);
+            } else if context.may_go_on(now) && context.pass_over(index) {
+                common.statistics.failovers += 1;
+                if let Some((member, forwarded)) = context.hop(index) {
+                    self.note_outcome(common, now, member, forwarded, HopOutcome::Silent);
+                }
+            } else if context.is_invite()
+                && let Some(branch) = context.forwarded_mut(index)
+            {
+                self.arm(name, branch, Some(now + common.timings.timer_c));
+            }
+        }
+        self.drive(common, now, server, context);
+    }
+
+    /// Cancels all branches that have no final response (RFC 3261 section 16.7 step 10).
+    pub(crate) fn cancel_branches(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        server: ServerId,
+        context: &mut Context,
+    ) {
+        for index in 0..context.branches.len() {
+            self.cancel_branch(common, now, (server, index), context);
+        }
+    }
+
+    /// Takes a branch out of service, with the response that it has brought, if it has.
+    pub(crate) fn end_branch(
+        &mut self,
+        common: &mut CommonState,
+        (server, index): BranchName,
+        context: &mut Context,
+        candidate: Option<Candidate>,
+    ) {
+        let Some(branch) = context.branches.get_mut(index) else {
+            return;
+        };
+        let is_answered = candidate
+            .as_ref()
+            .is_none_or(|candidate| !candidate.is_of_flow());
+        match mem::replace(&mut branch.state, BranchState::Ended { is_answered }) {
+            BranchState::Forwarded(mut forwarded) => {
+                self.clients.remove(forwarded.client);
+                self.arm((server, index), &mut forwarded, None);
+            }
+            BranchState::Resolving(id) => {
+                common.take_pending(id);
+            }
+            BranchState::Ready | BranchState::Ended { .. } => {}
+        }
+        if let Some(candidate) = candidate {
+            context.finals.add(candidate);
+        }
+    }
+
+    /// Sets the time at which a branch is looked at again.
+    pub(crate) fn arm(
+        &mut self,
+        name: BranchName,
+        forwarded: &mut Forwarded,
+        deadline: Option<Instant>,
+    ) {
+        if let Some(old) = mem::replace(&mut forwarded.deadline, deadline) {
+            self.timers.remove(&(old, name));
+        }
+        if let Some(new) = deadline {
+            self.timers.insert((new, name));
+        }
+    }
+
+    /// The mark for the UAS of a request that came from this side.
+    pub(crate) fn mark_of_uas(
+        &self,
+        common: &CommonState,
+        request: &Message,
+        from: &Interface,
+        is_within: bool,
+    ) -> MarkText {
+        let along = from
+            .flow
+            .as_ref()
+            .map_or(dialog_mark::NextHop::RequestUri, |flow| {
+                let mut token = String::new();
+                common.tokens.push_to(&mut token, flow);
+                self.dialogs.marks.along_flow(token.as_bytes())
+            });
+        let identity = &common.identity;
+        self.dialogs
+            .mark_of_uas(request, along, identity, is_within)
+    }
+
+    fn try_ready_branches(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        server: ServerId,
+        context: &mut Context,
+    ) {
+        for index in 0..context.branches.len() {
+            while context.is_ready(index) {
+                if context.may_go_on(now) {
+                    self.try_next_way(common, now, (server, index), context);
+                } else {
+                    self.end_branch(common, (server, index), context, None);
+                }
+            }
+        }
+    }
+
+    /// Tries the next way to a branch's target; the branch ends where there is none.
+    fn try_next_way(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        name: BranchName,
+        context: &mut Context,
+    ) {
+        let Some(branch) = context.branches.get_mut(name.1) else {
+            return;
+        };
+        let Some(way) = branch.target.next_way() else {
+            if branch.target.fall_back() {
+                return;
+            }
+            self.end_branch(common, name, context, Some(Candidate::Presumed(503)));
+            return;
+        };
+        match next_hop::resolve(common, &context.request, &branch.target, &way) {
+            Some(Resolved::Send { to, peer, side }) => {
+                let is_last_resort = matches!(way, Way::Datagram { .. });
+                common.statistics.fell_back_to_datagram += u64::from(is_last_resort);
+                let hop = Hop {
+                    to,
+                    peer,
+                    side,
+                    is_last_resort,
+                };
+                self.forward(common, now, name, context, hop);
+            }
+            Some(Resolved::Ask(query)) => match common.ask(now, query, PendingQuery::NextHop(name))
+            {
+                Ok(id) => branch.state = BranchState::Resolving(id),
+                Err(_) => {
+                    context.is_overloaded = true;
+                    self.end_branch(common, name, context, Some(Candidate::Presumed(503)));
+                }
+            },
+            // The next one, if there is one.
+            None => {}
+        }
+    }
+
+    /// Forwards the request (RFC 3261 section 16.6 steps 8 to 11).
+    fn forward(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        name: BranchName,
+        context: &mut Context,
+        hop: Hop,
+    ) {
+        let is_routed = context.request.method().is_some_and(is_record_routed);
+        let from = match is_routed {
+            true => next_hop::arrival_interface(common, &context.request, &context.arrival),
+            false => None,
+        };
+        let from = from.as_ref().map(|from| {
+            let mark = self.mark_of_uas(common, &context.request, from, context.is_in_dialog);
+            (from, mark)
+        });
+        let is_invite = context.is_invite();
+        let held = context.octets();
+        let free = context.free_breadth();
+        let rings_until = match common.policy.forwarding.ring_time {
+            Some(time) if !context.targets.is_empty() => Some(now + time),
+            _ => None,
+        };
+        let Some(branch) = context.branches.get_mut(name.1) else {
+            return;
+        };
+        let hurry = self
+            .response_timeout(branch.target.member.as_ref())
+            .filter(|_| !branch.target.ways.is_empty() && branch.max_breadth + free > 1);
+        // What is tried while it is silent needs some, too.
+        let max_breadth = match hurry {
+            Some(_) => larger_half(branch.max_breadth),
+            None => branch.max_breadth,
+        };
+        let Drafts {
+            mut lines,
+            branch: mut id,
+            back,
+        } = mem::take(&mut self.drafts);
+        id.clear();
+        common.transactions.push_new_branch(&mut id);
+        context.fingerprint.append_to(&mut id);
+        let mut make = |side: &Interface| {
+            let how = Forwarding {
+                request_uri: &branch.target.uri,
+                path: &branch.target.path,
+                branch: &id,
+                offers_alias: common.identity.offers_alias(side.transport),
+                back: None,
+                record_route: from,
+                to: side,
+                max_breadth: Some(max_breadth),
+            };
+            forward::copy(&context.request, &how, &common.tokens, &mut lines)
+        };
+        let mut copy = make(&hop.side);
+        let mut to = hop.to;
+        let stream = match hop.is_last_resort {
+            true => None,
+            false => next_hop::stream_instead(common, copy.wire_length(), &to, &hop.side),
+        };
+        if let (sip::Target::Address(_, remote), Some((stream, side))) = (to, stream) {
+            copy = make(&side);
+            to = stream;
+            common.statistics.switched_to_stream += 1;
+            branch.target.ways.push_front(Way::Datagram {
+                remote,
+                source: hop.side.source,
+                peer: hop.peer.clone(),
+            });
+        }
+        let peer = hop.peer;
+        if let Copy::Message(message) = &mut copy {
+            common
+                .trust
+                .withhold_identity(message, &to, peer.as_deref());
+        }
+        let octets = copy.wire_length();
+        let sent = match context.request.method() {
+            Some(method) if common.has_room(held + octets) => {
+                let written = WrittenRequest {
+                    method,
+                    branch: &id,
+                    call_id: context
+                        .request
+                        .header_bytes(Name::CallId)
+                        .unwrap_or_default(),
+                    octets: copy.into_octets(),
+                };
+                let transactions = &mut common.transactions;
+                Some(transactions.send_written(now, written, to, peer.clone()))
+            }
+            _ => None,
+        };
+        self.drafts = Drafts {
+            lines,
+            branch: id,
+            back,
+        };
+        match sent {
+            Some(Ok(client)) => {
+                common.statistics.forwarded += 1;
+                self.clients.insert(client, name);
+                // Of what is sent once its transaction keeps nothing.
+                let is_kept = is_invite || !to.transport().is_reliable();
+                let mut forwarded = Forwarded {
+                    client,
+                    octets: if is_kept { octets } else { 0 },
+                    max_breadth,
+                    sent_to: to,
+                    peer,
+                    is_proceeding: false,
+                    is_hurried: false,
+                    is_refused: false,
+                    is_passed_over: false,
+                    is_settled: false,
+                    cancel: Cancel::No,
+                    rings_until,
+                    deadline: None,
+                };
+                if let Some(timeout) = hurry {
+                    forwarded.is_hurried = true;
+                    self.arm(name, &mut forwarded, Some(now + timeout));
+                } else if is_invite {
+                    let deadline = forwarded.deadline_from(now + common.timings.timer_c);
+                    self.arm(name, &mut forwarded, Some(deadline));
+                }
+                branch.state = BranchState::Forwarded(forwarded);
+            }
+            Some(Err(_)) | None => {
+                context.is_overloaded = true;
+                self.end_branch(common, name, context, Some(Candidate::Presumed(503)));
+            }
+        }
+    }
+
+    /// Cancels one branch: at once if a provisional response has come, else as soon as one does (RFC
+    /// 3261 section 9.1). One that has not been sent ends. Requests other than INVITE are not cancelled,
+    /// but what they bring is not waited for when another one has been answered.
+    pub(crate) fn cancel_branch(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        name: BranchName,
+        context: &mut Context,
+    ) {
+        let is_invite = context.is_invite();
+        if context.is_unsent(name.1) || !is_invite && context.is_answered {
+            self.end_branch(common, name, context, None);
+            return;
+        }
+        let Some(forwarded) = context.forwarded_mut(name.1).filter(|_| is_invite) else {
+            return;
+        };
+        if forwarded.cancel == Cancel::Sent {
+            return;
+        }
+        forwarded.cancel = Cancel::Wanted;
+        if !forwarded.is_proceeding {
+            return;
+        }
+        forwarded.cancel = Cancel::Sent;
+        if let Some(invite) = common.transactions.sent_request(forwarded.client) {
+            // Without room for its transaction the branch ends by the deadline below.
+            let _ = common.transactions.send_request_to(
+                now,
+                cancel_of(&invite),
+                forwarded.sent_to,
+                forwarded.peer.clone(),
+            );
+        }
+        let deadline = now + common.timings.t1 * 64;
+        self.arm(name, forwarded, Some(deadline));
+    }
+}
