@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use load::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
-use load::driver::{LoadPlan, LoadRun, Pace, RunConfig};
+use load::driver::{LoadPlan, LoadGenerator, LoadModel, GeneratorConfig};
 use load::engine::EngineConfig;
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
@@ -40,7 +40,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
         true => (2, Duration::from_secs(4)),
         false => (5, Duration::from_secs(15)),
     };
-    let closed = Pace::Closed {
+    let closed = LoadModel::Closed {
         count: None,
         time: Some(time),
     };
@@ -50,7 +50,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
         let (capacity, _) = runtime.block_on(calls_per_second(closed))?;
         for ((times, _), completed) in OFFERED.iter().zip(&mut completed) {
             let offered = times * capacity;
-            let pace = Pace::Open(ArrivalPlan {
+            let pace = LoadModel::Open(ArrivalPlan {
                 pattern: Pattern::Constant {
                     per_second: offered,
                 },
@@ -83,7 +83,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
 
 /// The calls that a proxy of its own completes a second, and those that were begun. What an earlier run has left
 /// (bindings of its callees, transactions that wait for retransmissions) is not to burden the next.
-async fn calls_per_second(pace: Pace) -> anyhow::Result<(f64, f64)> {
+async fn calls_per_second(model: LoadModel) -> anyhow::Result<(f64, f64)> {
     // Dropped last: it goes when the proxy has.
     let group = ControlGroup::new(PERIOD / 5, PERIOD)
         .context("a control group, which needs root and the cpu controller")?;
@@ -94,20 +94,20 @@ async fn calls_per_second(pace: Pace) -> anyhow::Result<(f64, f64)> {
         hold: Pause::Fixed(HOLD),
         ..CallPlan::default()
     };
-    let mut load = LoadRun::start(RunConfig {
+    let mut load = LoadGenerator::start(GeneratorConfig {
         target,
         users: USERS,
         engine: EngineConfig {
             domain: target.to_string(),
             ..EngineConfig::default()
         },
-        ..RunConfig::calls(&plan, &AnswerPlan::default())?
+        ..GeneratorConfig::calls(&plan, &AnswerPlan::default())?
     })
     .await?;
     load.register(None, PATIENCE).await?;
     let plan = LoadPlan {
         drain: Some(Duration::ZERO),
-        ..LoadPlan::new(RunConfig::CALL, pace)
+        ..LoadPlan::new(GeneratorConfig::CALL, pace)
     };
     let outcome = load.run(plan).await?;
     load.shutdown().await;

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use load::driver::{LoadPlan, LoadRun, RunConfig};
+use load::driver::{LoadPlan, LoadGenerator, GeneratorConfig};
 use load::engine::EngineConfig;
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
@@ -83,7 +83,7 @@ async fn bytes_per_transaction(
         ring: Pause::Fixed(RINGING),
         ..AnswerPlan::default()
     };
-    let mut load = LoadRun::start(RunConfig {
+    let mut load = LoadGenerator::start(GeneratorConfig {
         transport: over,
         target,
         users: USERS,
@@ -92,13 +92,13 @@ async fn bytes_per_transaction(
             domain: target.to_string(),
             ..EngineConfig::default()
         },
-        ..RunConfig::calls(&CallPlan::default(), &answer)?
+        ..GeneratorConfig::calls(&CallPlan::default(), &answer)?
     })
     .await?;
     load.register(None, PATIENCE).await?;
     let before = server.usage()?.bytes;
     let mut live = load.live();
-    let plan = LoadPlan::at_rate(RunConfig::CALL, CALLS_PER_SECOND, count.into());
+    let plan = LoadPlan::at_rate(GeneratorConfig::CALL, CALLS_PER_SECOND, count.into());
     let all_ring = async {
         live.wait_for(|now| now.in_flight as u64 >= count.into())
             .await?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use load::engine::{Connection, ConnectionId, Directory, Engine, EngineConfig, UserRange, Work};
+use load::engine::{Connection, ConnectionId, Directory, Engine, EngineConfig, UserRange, NewSession};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, Script};
 use rand::SeedableRng;
@@ -74,12 +74,12 @@ pub fn run(input: &[u8]) {
         let octets = match what % 8 {
             0 => {
                 let user = 1 + u32::from(which % 4);
-                let work = Work {
+                let session = NewSession {
                     script,
                     user,
                     peer: 5 - user,
                 };
-                let _ = engine.begin(now, now, work);
+                let _ = engine.begin(now, now, session);
                 Vec::new()
             }
             1 => {

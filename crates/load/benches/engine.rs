@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use load::engine::{Connection, ConnectionId, Engine, EngineConfig, UserRange, Work};
+use load::engine::{Connection, ConnectionId, Engine, EngineConfig, NewSession, UserRange};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, ScriptId};
 use rand::SeedableRng;
@@ -135,13 +135,13 @@ impl Pair {
         let mut octets = Vec::with_capacity(1 << 16);
         for call in 0..count {
             let user = call % USERS + 1;
-            let work = Work {
+            let session = NewSession {
                 script: self.script,
                 user,
                 peer: USERS + user,
             };
             self.callers
-                .begin(self.now, self.now, work)
+                .begin(self.now, self.now, session)
                 .expect("there is room");
             loop {
                 let mut is_idle = true;

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use super::{Procedure, Step, StepResult, Workload, reasons, responses, what_came};
 use crate::arrivals::{Objection, ValidityLimits};
-use crate::driver::{Doing, LoadError, LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig, What};
+use crate::driver::{
+    GeneratorConfig, LoadError, LoadGenerator, LoadModel, LoadPlan, Outcome, Role, Task, TaskKind,
+};
 use crate::statistics::Statistics;
 
 /// The users that a workload needs, and what they do.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The users. Where a step says how many callers there are, that many.
-    pub config: RunConfig,
+    pub config: GeneratorConfig,
     /// Other users, who only answer: callees that are not registered at the server.
-    pub companions: Option<RunConfig>,
+    pub companions: Option<GeneratorConfig>,
     /// What callers do. For registrations it is of no account.
-    pub work: Vec<Doing>,
+    pub tasks: Vec<Task>,
     /// Whether users register before the first step.
     pub registers: bool,
     /// Attempts that may be under way at a time.
@@ -25,12 +27,12 @@ pub struct Setup {
 
 impl Setup {
     /// Users who register and then do one thing.
-    pub fn new(config: RunConfig, work: What) -> Setup {
-        let plan = LoadPlan::new(work, Pace::Serve { time: None });
+    pub fn new(config: GeneratorConfig, task: TaskKind) -> Setup {
+        let plan = LoadPlan::new(task, LoadModel::Serve { time: None });
         Setup {
             config,
             companions: None,
-            work: plan.work,
+            tasks: plan.tasks,
             registers: true,
             in_flight: plan.in_flight,
         }
@@ -60,8 +62,8 @@ pub struct StepRunner {
 struct Present {
     workload: Workload,
     callers: u32,
-    users: LoadRun,
-    companions: Option<LoadRun>,
+    users: LoadGenerator,
+    companions: Option<LoadGenerator>,
     /// What registering them showed, until a step takes it.
     registration: Option<Outcome>,
 }
@@ -160,8 +162,8 @@ impl StepRunner {
             .ok_or(StepError::Workload(step.workload))?;
         let mut present = self.users(step, &setup).await?;
         let plan = LoadPlan {
-            work: work(step, &setup),
-            pace: Pace::Open(step.arrivals()),
+            tasks: tasks(step, &setup),
+            model: LoadModel::Open(step.arrivals()),
             in_flight: setup.in_flight,
             drain: None,
         };
@@ -208,10 +210,10 @@ impl StepRunner {
         }
         self.leave().await;
         let companions = match &setup.companions {
-            Some(config) => Some(LoadRun::start(config.clone()).await?),
+            Some(config) => Some(LoadGenerator::start(config.clone()).await?),
             None => None,
         };
-        let mut users = LoadRun::start(RunConfig {
+        let mut users = LoadGenerator::start(GeneratorConfig {
             users: callers,
             ..setup.config.clone()
         })
@@ -261,12 +263,12 @@ impl StepRunner {
 }
 
 /// What callers do in a step.
-fn work(step: &Step, setup: &Setup) -> Vec<Doing> {
+fn tasks(step: &Step, setup: &Setup) -> Vec<Task> {
     match step.workload {
         Workload::Registrations | Workload::Reregistrations => {
-            LoadPlan::new(What::Register, Pace::Serve { time: None }).work
+            LoadPlan::new(TaskKind::Register, LoadModel::Serve { time: None }).tasks
         }
-        _ => setup.work.clone(),
+        _ => setup.tasks.clone(),
     }
 }
 
@@ -279,13 +281,13 @@ async fn remove_bindings(present: &mut Present, step: &Step, begun: u64) -> Resu
     // Workers begin the same number, but for what they begin at once.
     let bound = (begun + SLACK).min(u64::from(present.callers));
     let rate = (step.per_second / 2.0).max(1.0);
-    let plan = LoadPlan::at_rate(What::Unregister, rate, bound);
+    let plan = LoadPlan::at_rate(TaskKind::Unregister, rate, bound);
     present.users.run(plan).await.map(drop)
 }
 
 /// Runs a plan, and begins nothing more when a step has failed that may stop then.
 async fn run_until_failure(
-    users: &mut LoadRun,
+    users: &mut LoadGenerator,
     plan: LoadPlan,
     step: &Step,
 ) -> Result<Outcome, LoadError> {

@@ -154,7 +154,7 @@ impl Control {
     /// So many attempts a second from now on, all workers together. A closed loop does not heed it.
     pub fn set_rate(&self, per_second: f64) {
         let now = Instant::now();
-        self.tell_change(&Command::SetRate { now, per_second });
+        self.send_change(&Command::SetRate { now, per_second });
     }
 
     /// Begins nothing until [`resume`](Control::resume); the schedule then goes on where it was. A closed loop
@@ -162,14 +162,14 @@ impl Control {
     pub fn pause(&self) {
         self.is_paused.store(true, Ordering::Relaxed);
         let now = Instant::now();
-        self.tell_change(&Command::Pause { now });
+        self.send_change(&Command::Pause { now });
     }
 
     /// Goes on.
     pub fn resume(&self) {
         self.is_paused.store(false, Ordering::Relaxed);
         let now = Instant::now();
-        self.tell_change(&Command::Resume { now });
+        self.send_change(&Command::Resume { now });
     }
 
     /// Whether it is paused.
@@ -185,7 +185,7 @@ impl Control {
 
     /// Begins nothing more, and lets end what is under way.
     pub fn stop(&self) {
-        self.tell(&Command::Stop);
+        self.send(&Command::Stop);
     }
 
     /// Ends the run at once; what is under way remains unfinished. Further runs end before they begin
@@ -219,14 +219,14 @@ impl Control {
         }
     }
 
-    pub(super) fn tell(&self, command: &Command) {
+    pub(super) fn send(&self, command: &Command) {
         for worker in self.workers.iter() {
             worker.send(command.clone());
         }
     }
 
-    fn tell_change(&self, command: &Command) {
-        self.tell(command);
+    fn send_change(&self, command: &Command) {
+        self.send(command);
         // Not before all workers were told: whoever sees the count asks them behind that.
         self.changes.fetch_add(1, Ordering::Release);
     }

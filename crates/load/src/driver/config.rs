@@ -9,26 +9,26 @@ use sip::{Peer, Transport};
 use sip_net::SipNetConfig;
 
 use super::background::Background;
-use super::plan::What;
+use super::plan::TaskKind;
 use crate::engine::EngineConfig;
 use crate::media::{Clip, Mode};
 use crate::record::Record;
 use crate::script::builtin::{self, AnswerPlan, BuiltinError, CallPlan};
 use crate::script::{Script, ScriptId};
 
-/// What [`LoadRun::start`](super::LoadRun::start) is told: who the emulated users are and how they reach
+/// What [`LoadGenerator::start`](super::LoadGenerator::start) is told: who the emulated users are and how they reach
 /// the system under test. What they do is said by a [`LoadPlan`](super::LoadPlan) later.
 #[derive(Clone, Debug)]
-pub struct RunConfig {
+pub struct GeneratorConfig {
     /// The transport.
     pub transport: Transport,
-    /// What is put under load: a proxy or registrar, or, with [`direct`](RunConfig::direct), whoever is called.
+    /// What is put under load: a proxy or registrar, or, with [`direct`](GeneratorConfig::direct), whoever is called.
     /// Whether that may be is for the caller to check: [`allowed_targets::check`].
     pub target: SocketAddr,
     /// Where requests go that the target does not answer, or with 503, or to which they cannot be sent (RFC 3263
     /// section 4.3). Users whose connection to the target cannot be opened begin with this one.
     pub second_target: Option<SocketAddr>,
-    /// As [`peer`](RunConfig::peer), of the second target.
+    /// As [`peer`](GeneratorConfig::peer), of the second target.
     pub second_peer: Option<Arc<Peer>>,
     /// Who is expected there, where more is known than the address: the name that a TLS certificate has to
     /// show, further addresses of an SCTP peer.
@@ -36,7 +36,7 @@ pub struct RunConfig {
     /// Which users this process has.
     pub role: Role,
     /// Whether callers send to the callees themselves, without a proxy between. Callees listen then, at
-    /// [`local_port`](RunConfig::local_port), and callers of the same process call them there.
+    /// [`local_port`](GeneratorConfig::local_port), and callers of the same process call them there.
     pub direct: bool,
     /// Callers, numbered from 1; and as many callees, whose numbers follow.
     pub users: u32,
@@ -45,7 +45,7 @@ pub struct RunConfig {
     /// Our address; by default the one from which the system would send to the target.
     pub local_ip: Option<IpAddr>,
     /// The port of the first UDP socket; further ones have the ports that follow. Callees who
-    /// [listen](RunConfig::direct) do so at this one, all workers together. By default the system
+    /// [listen](GeneratorConfig::direct) do so at this one, all workers together. By default the system
     /// chooses.
     pub local_port: Option<u16>,
     /// Threads, each with an engine and connections of its own; 0: as many as there are processors.
@@ -74,10 +74,10 @@ pub struct RunConfig {
     pub seed: u64,
 }
 
-impl Default for RunConfig {
+impl Default for GeneratorConfig {
     /// One caller and one callee over UDP at a proxy on this host, one worker a processor.
-    fn default() -> RunConfig {
-        RunConfig {
+    fn default() -> GeneratorConfig {
+        GeneratorConfig {
             transport: Transport::Udp,
             target: SocketAddr::from(([127, 0, 0, 1], Transport::Udp.default_port())),
             second_target: None,
@@ -103,22 +103,22 @@ impl Default for RunConfig {
     }
 }
 
-impl RunConfig {
-    /// What callers do whose settings are those of [`calls`](RunConfig::calls).
-    pub const CALL: What = What::Script(ScriptId(0));
+impl GeneratorConfig {
+    /// What callers do whose settings are those of [`calls`](GeneratorConfig::calls).
+    pub const CALL: TaskKind = TaskKind::Script(ScriptId(0));
 
     /// Settings of users who register, call, and answer, as the generator's own scripts have it.
     ///
     /// # Errors
     /// None: see [`BuiltinError`].
-    pub fn calls(call: &CallPlan, answer: &AnswerPlan) -> Result<RunConfig, BuiltinError> {
-        Ok(RunConfig {
+    pub fn calls(call: &CallPlan, answer: &AnswerPlan) -> Result<GeneratorConfig, BuiltinError> {
+        Ok(GeneratorConfig {
             scripts: vec![
                 Arc::new(builtin::call(call)?),
                 Arc::new(builtin::answer(answer)?),
                 Arc::new(builtin::register()?),
             ],
-            ..RunConfig::default()
+            ..GeneratorConfig::default()
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::config::RunConfig;
+use super::config::GeneratorConfig;
 use super::error::LoadError;
 use super::setup::local_ip;
 use crate::engine::{CallMedia, LocalMedia};
@@ -88,7 +88,7 @@ struct Call {
 
 impl CallsWithMedia {
     /// Opens the ports of a worker; none where calls have no media.
-    pub(super) fn open(config: &RunConfig) -> Result<Option<CallsWithMedia>, LoadError> {
+    pub(super) fn open(config: &GeneratorConfig) -> Result<Option<CallsWithMedia>, LoadError> {
         let Some(plan) = &config.media else {
             return Ok(None);
         };
@@ -260,7 +260,7 @@ impl CallMedia for CallsWithMedia {
             return;
         };
         if call.is_answered && call.remote.is_some() {
-            media.port.hush(call.id);
+            media.port.stop_sending(call.id);
             let until = Instant::now() + LINGER;
             calls.lingering.push_back((until, call.party, call.id));
         } else {
@@ -299,10 +299,10 @@ mod tests {
             callees: Mode::Sink,
             agreed: vec!["192.0.2.7".to_owned()],
         };
-        let config = RunConfig {
+        let config = GeneratorConfig {
             target: "127.0.0.1:5060".parse().expect("an address"),
             media: Some(plan),
-            ..RunConfig::default()
+            ..GeneratorConfig::default()
         };
         let mut media = CallsWithMedia::open(&config)
             .expect("ports are free")

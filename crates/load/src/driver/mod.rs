@@ -1,6 +1,6 @@
 //! Joins engines to the network: workers, connections, schedules.
 //!
-//! A [`LoadRun`] is a population of emulated users on real sockets. It is started once, registers its users
+//! A [`LoadGenerator`] is a population of emulated users on real sockets. It is started once, registers its users
 //! where that is wanted, and then fulfils one plan after the other; the connections and registrations
 //! stay in between:
 //!
@@ -8,28 +8,28 @@
 //! # use std::sync::Arc;
 //! # use std::time::Duration;
 //! # use load::script::{ScriptId, builtin};
-//! # use load::{LoadPlan, LoadRun, RunConfig, What};
+//! # use load::{LoadPlan, LoadGenerator, GeneratorConfig, TaskKind};
 //! # async fn calls() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = RunConfig {
+//! let config = GeneratorConfig {
 //!     users: 100,
 //!     scripts: vec![
 //!         Arc::new(builtin::call(&builtin::CallPlan::default())?), // ScriptId(0)
 //!         Arc::new(builtin::answer(&builtin::AnswerPlan::default())?), // ScriptId(1)
 //!         Arc::new(builtin::register()?),                          // ScriptId(2)
 //!     ],
-//!     ..RunConfig::default()
+//!     ..GeneratorConfig::default()
 //! };
-//! let mut load = LoadRun::start(config).await?;
+//! let mut load = LoadGenerator::start(config).await?;
 //! let registration = load.register(None, Duration::from_secs(10)).await?;
 //! assert_eq!(registration.registered, 200);
-//! let outcome = load.run(LoadPlan::at_rate(What::Script(ScriptId(0)), 500.0, 10_000)).await?;
+//! let outcome = load.run(LoadPlan::at_rate(TaskKind::Script(ScriptId(0)), 500.0, 10_000)).await?;
 //! println!("{} calls in {:?}", outcome.statistics.calls.completed, outcome.time);
 //! load.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`LoadRun::live`] shows what has been measured so far, once an interval; [`LoadRun::control`] changes the
+//! [`LoadGenerator::live`] shows what has been measured so far, once an interval; [`LoadGenerator::control`] changes the
 //! rate, pauses and ends it while it goes on.
 //!
 //! # Workers
@@ -47,15 +47,15 @@
 
 mod background;
 mod carrier;
+mod coalescing;
 mod command;
 mod config;
 mod error;
+mod generator;
 mod media;
 mod open_files;
-mod pace;
 mod phase;
 mod plan;
-mod run;
 mod setup;
 mod usage;
 mod users;
@@ -63,9 +63,9 @@ mod worker;
 
 pub use background::{Background, BackgroundSummary, BackgroundTotal};
 pub use command::Control;
-pub use config::{Connections, MediaPlan, Role, RunConfig};
+pub use config::{Connections, GeneratorConfig, MediaPlan, Role};
 pub use error::{ConnectError, LoadError};
+pub use generator::{LoadGenerator, Outcome, Snapshot};
 pub use media::MediaTotal;
-pub use plan::{Doing, LoadPlan, Pace, Peers, What};
-pub use run::{LoadRun, Outcome, Snapshot};
+pub use plan::{LoadModel, LoadPlan, Peers, Task, TaskKind};
 pub use usage::ProcessorTime;

@@ -1,4 +1,4 @@
-//! What a worker is doing: its share of the arrivals of a plan, or the registration of its users.
+//! What a worker is activity: its share of the arrivals of a plan, or the registration of its users.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha12Rng;
 
-use super::plan::{Doing, LoadPlan, Pace, Peers, What};
+use super::plan::{LoadModel, LoadPlan, Peers, Task, TaskKind};
 use crate::arrivals::{Arrivals, Pattern, PatternError, Plan as ArrivalPlan, Share, Spacing};
-use crate::engine::{Engine, NotBegun, UserRange, Work};
+use crate::engine::{Engine, NewSession, NotBegun, UserRange};
 use crate::record::{Party, Record};
 use crate::script::ScriptId;
 use crate::statistics::Statistics;
@@ -29,10 +29,10 @@ pub(super) struct Population {
     pub(super) share: Share,
 }
 
-/// What a worker is doing.
+/// What a worker is activity.
 #[derive(Debug)]
 pub(super) struct Phase {
-    doing: Activity,
+    activity: Activity,
     /// When nothing is begun any more.
     end: Option<Instant>,
     /// How long what is under way then may take.
@@ -66,7 +66,7 @@ enum Activity {
     Open {
         arrivals: Box<Arrivals>,
         plan: Arc<LoadPlan>,
-        turns: Turns,
+        rotation: Rotation,
         in_flight: usize,
     },
     /// Lets each caller begin again and again.
@@ -81,9 +81,9 @@ enum Activity {
 
 /// Whose turn it is, of callers, of peers, and of what is to be done.
 #[derive(Debug)]
-struct Turns {
+struct Rotation {
     population: Population,
-    /// How many turns there were.
+    /// How many rotation there were.
     taken: u64,
     /// By thing to do, how much it is owed.
     owed: Vec<f64>,
@@ -91,7 +91,7 @@ struct Turns {
 
 /// How a turn went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Progress {
     /// There is more to do, or it was said before that there is not.
     Nothing,
     /// As many were begun as are begun in a turn: more may be due.
@@ -151,16 +151,16 @@ impl Phase {
         engine: &mut Engine,
     ) -> Result<Phase, PatternError> {
         let share = population.share;
-        let (doing, time) = match plan.pace {
-            Pace::Open(arrivals) => {
+        let (activity, time) = match plan.model {
+            LoadModel::Open(arrivals) => {
                 let arrivals = Arrivals::new(arrivals, share, started, rng)?;
                 let activity = Activity::Open {
                     arrivals: Box::new(arrivals),
                     plan: plan.clone(),
-                    turns: Turns {
+                    rotation: Rotation {
                         population,
                         taken: 0,
-                        owed: vec![0.0; plan.work.len()],
+                        owed: vec![0.0; plan.tasks.len()],
                     },
                     in_flight: usize::try_from(share.of(plan.in_flight as u64))
                         .unwrap_or(usize::MAX),
@@ -168,23 +168,23 @@ impl Phase {
                 // The arrivals themselves know when they end.
                 (activity, None)
             }
-            Pace::Closed { count, time } => {
+            LoadModel::Closed { count, time } => {
                 let count = count.map(|count| share.of(count));
                 let script = begin_closed(now, plan, population, count, engine);
                 (Activity::Closed { count, script }, time)
             }
-            Pace::Serve { time } => (Activity::Serving, time),
+            LoadModel::Serve { time } => (Activity::Serving, time),
         };
         Ok(Phase {
             end: time.and_then(|time| started.checked_add(time)),
             drain: plan.drain,
-            ..Phase::new(doing)
+            ..Phase::new(activity)
         })
     }
 
-    fn new(doing: Activity) -> Phase {
+    fn new(activity: Activity) -> Phase {
         Phase {
-            doing,
+            activity,
             end: None,
             drain: None,
             stopped: None,
@@ -201,7 +201,7 @@ impl Phase {
         now: Instant,
         engine: &mut Engine,
         statistics: &mut Statistics,
-    ) -> Turn {
+    ) -> Progress {
         let mut is_behind = false;
         if self.stopped.is_none() {
             is_behind = self.begin_due(now, engine, statistics);
@@ -212,10 +212,10 @@ impl Phase {
         match !self.is_done && self.has_ended(now, engine) {
             true => {
                 self.is_done = true;
-                Turn::Done
+                Progress::Done
             }
-            false if is_behind => Turn::More,
-            false => Turn::Nothing,
+            false if is_behind => Progress::More,
+            false => Progress::Nothing,
         }
     }
 
@@ -228,7 +228,7 @@ impl Phase {
 
     /// When there is something to begin, or to end, next.
     pub(super) fn next(&self) -> Option<Instant> {
-        let next = match (&self.doing, self.stopped) {
+        let next = match (&self.activity, self.stopped) {
             (_, Some(stopped)) => self.drain.and_then(|drain| stopped.checked_add(drain)),
             (Activity::Open { arrivals, .. }, None) => arrivals.next_due(),
             (
@@ -250,17 +250,17 @@ impl Phase {
 
     /// Whether attempts are begun by the clock, so that nobody waits for this worker's speed.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.doing, Activity::Open { .. })
+        matches!(self.activity, Activity::Open { .. })
     }
 
     /// Whether bindings are removed, which is no attempt of anybody's.
     pub(super) fn is_removing(&self) -> bool {
-        matches!(self.doing, Activity::Registering { removes: true, .. })
+        matches!(self.activity, Activity::Registering { removes: true, .. })
     }
 
     /// Whether nothing is begun here but what keeps users registered.
     pub(super) fn is_serving(&self) -> bool {
-        matches!(self.doing, Activity::Serving)
+        matches!(self.activity, Activity::Serving)
     }
 
     /// Takes note of what has ended.
@@ -269,7 +269,7 @@ impl Phase {
         if matches!(record, Record::Established(_)) || attempt.party == Party::Callee {
             return;
         }
-        if let Activity::Closed { script, .. } = self.doing
+        if let Activity::Closed { script, .. } = self.activity
             && script == Some(attempt.script)
         {
             self.ended += 1;
@@ -280,19 +280,19 @@ impl Phase {
     }
 
     pub(super) fn set_rate(&mut self, now: Instant, per_second: f64) {
-        if let Activity::Open { arrivals, .. } = &mut self.doing {
+        if let Activity::Open { arrivals, .. } = &mut self.activity {
             arrivals.set_rate(now, per_second);
         }
     }
 
     pub(super) fn pause(&mut self, now: Instant) {
-        if let Activity::Open { arrivals, .. } = &mut self.doing {
+        if let Activity::Open { arrivals, .. } = &mut self.activity {
             arrivals.pause(now);
         }
     }
 
     pub(super) fn resume(&mut self, now: Instant) {
-        if let Activity::Open { arrivals, .. } = &mut self.doing {
+        if let Activity::Open { arrivals, .. } = &mut self.activity {
             arrivals.resume(now);
         }
     }
@@ -300,14 +300,14 @@ impl Phase {
     /// Begins nothing more.
     pub(super) fn stop(&mut self, now: Instant, engine: &mut Engine) {
         self.stopped.get_or_insert(now);
-        if let Activity::Closed { .. } = self.doing {
+        if let Activity::Closed { .. } = self.activity {
             engine.stop_repeating();
         }
     }
 
     /// Arrivals of this worker's that the schedule has until now.
     pub(super) fn scheduled(&self, now: Instant) -> u64 {
-        match &self.doing {
+        match &self.activity {
             Activity::Open { arrivals, .. } => {
                 arrivals.scheduled(self.stopped.map_or(now, |stopped| stopped.min(now)))
             }
@@ -325,7 +325,7 @@ impl Phase {
 
     /// Attempts that the plan wants a second at present, of all workers.
     pub(super) fn per_second(&self, now: Instant) -> Option<f64> {
-        match &self.doing {
+        match &self.activity {
             Activity::Open { arrivals, .. } => Some(arrivals.per_second(now)),
             _ => None,
         }
@@ -338,7 +338,7 @@ impl Phase {
         engine: &mut Engine,
         statistics: &mut Statistics,
     ) -> bool {
-        match &mut self.doing {
+        match &mut self.activity {
             Activity::Registering {
                 removes,
                 users,
@@ -374,7 +374,7 @@ impl Phase {
             Activity::Open {
                 arrivals,
                 plan,
-                turns,
+                rotation,
                 in_flight,
             } => {
                 for _ in 0..BEGUN_AT_ONCE {
@@ -382,16 +382,16 @@ impl Phase {
                         return false;
                     };
                     let under_way = engine.in_flight() + self.registering.len();
-                    let begun = match turns.next(&plan.work) {
+                    let begun = match rotation.next(&plan.tasks) {
                         Some(_) if under_way >= *in_flight => Err(NotBegun::Full),
-                        Some((What::Register, user, _)) => engine
+                        Some((TaskKind::Register, user, _)) => engine
                             .register(now, due, user)
                             .inspect(|()| _ = self.registering.insert(user)),
-                        Some((What::Unregister, user, _)) => engine
+                        Some((TaskKind::Unregister, user, _)) => engine
                             .unregister(now, due, user)
                             .inspect(|()| _ = self.registering.insert(user)),
-                        Some((What::Script(script), user, peer)) => {
-                            engine.begin(now, due, Work { script, user, peer })
+                        Some((TaskKind::Script(script), user, peer)) => {
+                            engine.begin(now, due, NewSession { script, user, peer })
                         }
                         None => Err(NotBegun::NoSuchUser),
                     };
@@ -410,7 +410,7 @@ impl Phase {
 
     /// Whether nothing is begun any more from now on.
     fn is_over(&self, now: Instant) -> bool {
-        let is_over = match &self.doing {
+        let is_over = match &self.activity {
             Activity::Open { arrivals, .. } => arrivals.is_finished(now),
             Activity::Registering { users, next, .. } => user_at(users, *next).is_none(),
             Activity::Closed { count, .. } => count.is_some_and(|count| self.ended >= count),
@@ -428,17 +428,17 @@ impl Phase {
             .drain
             .is_some_and(|drain| now.saturating_duration_since(stopped) >= drain);
         is_late
-            || match self.doing {
+            || match self.activity {
                 Activity::Serving => self.drain.is_none() || engine.sessions() == 0,
                 _ => self.registering.is_empty() && engine.in_flight() == 0,
             }
     }
 }
 
-impl Turns {
+impl Rotation {
     /// What is done next, by whom, and with whom.
-    fn next(&mut self, work: &[Doing]) -> Option<(What, u32, u32)> {
-        let doing = match work {
+    fn next(&mut self, tasks: &[Task]) -> Option<(TaskKind, u32, u32)> {
+        let task = match tasks {
             [] => return None,
             [alone] => alone,
             several => several.get(self.choose(several))?,
@@ -454,7 +454,7 @@ impl Turns {
         }
         let place = (self.taken % u64::from(callers.count)) as u32;
         let user = callers.first + callers.step * place;
-        let peer = match doing.peers {
+        let peer = match task.peers {
             Peers::Opposite => user + all_callers,
             Peers::Range { first, count } => {
                 let turn = self.taken * u64::from(share.workers) + u64::from(share.worker);
@@ -462,16 +462,16 @@ impl Turns {
             }
         };
         self.taken += 1;
-        Some((doing.what, user, peer))
+        Some((task.kind, user, peer))
     }
 
     /// Of several things the one that is owed most, so that each comes as often as its share says, and as
     /// evenly as that can be.
-    fn choose(&mut self, work: &[Doing]) -> usize {
-        let all: f64 = work.iter().map(|doing| doing.share).sum();
+    fn choose(&mut self, tasks: &[Task]) -> usize {
+        let all: f64 = tasks.iter().map(|task| task.share).sum();
         let mut chosen = 0;
-        for (index, doing) in work.iter().enumerate() {
-            self.owed[index] += doing.share;
+        for (index, task) in tasks.iter().enumerate() {
+            self.owed[index] += task.share;
             if self.owed[index] > self.owed[chosen] {
                 chosen = index;
             }
@@ -489,10 +489,10 @@ fn begin_closed(
     count: Option<u64>,
     engine: &mut Engine,
 ) -> Option<ScriptId> {
-    let Some(Doing {
-        what: What::Script(script),
+    let Some(Task {
+        kind: TaskKind::Script(script),
         ..
-    }) = plan.work.first()
+    }) = plan.tasks.first()
     else {
         return None;
     };
@@ -501,13 +501,13 @@ fn begin_closed(
     for place in 0..callers.count {
         let user = callers.first + callers.step * place;
         let peer = user + population.all_callers;
-        let work = Work {
+        let session = NewSession {
             script: *script,
             user,
             peer,
         };
         // A user that is not there begins nothing.
-        engine.call_repeatedly(now, work).ok();
+        engine.call_repeatedly(now, session).ok();
     }
     Some(*script)
 }

@@ -9,9 +9,9 @@ use crate::script::ScriptId;
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadPlan {
     /// What is done. Of several each arrival does one, as often as their shares say.
-    pub work: Vec<Doing>,
+    pub tasks: Vec<Task>,
     /// When it is begun, and until when.
-    pub pace: Pace,
+    pub model: LoadModel,
     /// Attempts that may be under way at a time, all workers together. An arrival beyond is counted as not
     /// started.
     pub in_flight: usize,
@@ -23,9 +23,9 @@ pub struct LoadPlan {
 
 /// One thing that callers do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Doing {
-    /// What.
-    pub what: What,
+pub struct Task {
+    /// What is done.
+    pub kind: TaskKind,
     /// How often, beside others.
     pub share: f64,
     /// Who is at the other end.
@@ -34,7 +34,7 @@ pub struct Doing {
 
 /// What a caller does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum TaskKind {
     /// Runs a script.
     Script(ScriptId),
     /// Registers.
@@ -59,7 +59,7 @@ pub enum Peers {
 
 /// When attempts begin.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
+pub enum LoadModel {
     /// Each caller begins its next attempt when the last one has ended (after a failure: half a second
     /// later, so that who refuses everything is not hammered). It does the first of the plan's work.
     Closed {
@@ -78,30 +78,30 @@ pub enum Pace {
 }
 
 impl LoadPlan {
-    /// One thing at a pace. As many may be in flight as a large test has, and what is under way in the end
+    /// One task under a load model. As many may be in flight as a large test has, and what is under way in the end
     /// may end.
-    pub fn new(what: What, pace: Pace) -> LoadPlan {
-        let doing = Doing {
-            what,
+    pub fn new(kind: TaskKind, model: LoadModel) -> LoadPlan {
+        let task = Task {
+            kind,
             share: 1.0,
             peers: Peers::Opposite,
         };
         LoadPlan {
-            work: vec![doing],
-            pace,
+            tasks: vec![task],
+            model,
             in_flight: 100_000,
             drain: None,
         }
     }
 
     /// One thing, so many times at even intervals.
-    pub fn at_rate(what: What, per_second: f64, count: u64) -> LoadPlan {
+    pub fn at_rate(kind: TaskKind, per_second: f64, count: u64) -> LoadPlan {
         let arrivals = ArrivalPlan {
             pattern: Pattern::Constant { per_second },
             spacing: Spacing::Even,
             count: Some(count),
             time: None,
         };
-        LoadPlan::new(what, Pace::Open(arrivals))
+        LoadPlan::new(kind, LoadModel::Open(arrivals))
     }
 }

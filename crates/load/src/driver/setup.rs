@@ -10,7 +10,7 @@ use sip_net::{Listen, SipNetConfig, StreamPolicy};
 use udp_net::Impairment;
 
 use super::carrier::{Carrier, NetCarrier, PlainCarrier, Traffic};
-use super::config::{Connections, RunConfig};
+use super::config::{Connections, GeneratorConfig};
 use super::error::LoadError;
 use super::phase::Population;
 use super::users::Users;
@@ -27,7 +27,7 @@ pub(super) struct Setup {
 
 /// Binds the sockets of a worker and plans its connections. Each user is assigned to its own.
 pub(super) fn build(
-    config: &RunConfig,
+    config: &GeneratorConfig,
     population: Population,
     link_seed: u64,
     hasher: RandomState,
@@ -40,7 +40,7 @@ pub(super) fn build(
 }
 
 /// Whether messages are sent and received without anything between that needs more than sockets.
-pub(super) fn is_plain(config: &RunConfig) -> bool {
+pub(super) fn is_plain(config: &GeneratorConfig) -> bool {
     let SipNetConfig {
         impairment,
         tap,
@@ -54,7 +54,7 @@ pub(super) fn is_plain(config: &RunConfig) -> bool {
 }
 
 fn plain(
-    config: &RunConfig,
+    config: &GeneratorConfig,
     population: Population,
     hasher: RandomState,
     users: &mut Users,
@@ -121,7 +121,7 @@ fn plain(
 }
 
 fn net(
-    config: &RunConfig,
+    config: &GeneratorConfig,
     population: Population,
     link_seed: u64,
     hasher: RandomState,
@@ -196,12 +196,12 @@ fn net(
 }
 
 /// Whether callees are called directly.
-pub(super) fn is_listening(config: &RunConfig) -> bool {
+pub(super) fn is_listening(config: &GeneratorConfig) -> bool {
     config.direct && config.role.has_callees()
 }
 
 /// The users who connect to the target: all but callees who are called directly.
-fn connecting(config: &RunConfig, population: Population) -> Vec<UserRange> {
+fn connecting(config: &GeneratorConfig, population: Population) -> Vec<UserRange> {
     let callers = config.role.has_callers().then_some(population.callers);
     let callees = config.role.has_callees() && !config.direct;
     let callees = callees.then_some(population.callees);
@@ -211,7 +211,7 @@ fn connecting(config: &RunConfig, population: Population) -> Vec<UserRange> {
 
 /// The port of a UDP socket that sends to the target.
 fn port(
-    config: &RunConfig,
+    config: &GeneratorConfig,
     population: Population,
     side: u64,
     place: u32,
@@ -235,7 +235,7 @@ fn port(
 }
 
 /// The address that users send from.
-pub(super) fn local_ip(config: &RunConfig) -> io::Result<IpAddr> {
+pub(super) fn local_ip(config: &GeneratorConfig) -> io::Result<IpAddr> {
     if let Some(local) = config.local_ip {
         return Ok(local);
     }

@@ -10,12 +10,12 @@ use sip::Transport;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::carrier::Carrier;
+use super::coalescing::{Coalescer, CoalescingLimits};
 use super::command::{Command, Reply, Report};
 use super::error::LoadError;
 use super::media::CallsWithMedia;
-use super::pace::{Pace, Turns};
-use super::phase::{Phase, Population, Turn};
-use super::plan::What;
+use super::phase::{Phase, Population, Progress};
+use super::plan::TaskKind;
 use super::usage;
 use super::users::Users;
 use crate::record::Record;
@@ -43,14 +43,14 @@ pub(super) struct Parts {
     pub(super) interval: Duration,
     pub(super) connect_by: Instant,
     /// For how long messages may gather.
-    pub(super) turns: Turns,
+    pub(super) coalescing: CoalescingLimits,
     pub(super) transport: Transport,
     /// Whether there is a second next hop.
     pub(super) has_second: bool,
     pub(super) rng: ChaCha12Rng,
 }
 
-/// Sessions a worker until it is told to end.
+/// Runs a worker until it is told to end.
 pub(super) fn run(parts: Parts) {
     let Parts {
         users,
@@ -62,7 +62,7 @@ pub(super) fn run(parts: Parts) {
         records,
         interval,
         connect_by,
-        turns,
+        coalescing,
         transport,
         has_second,
         rng,
@@ -77,8 +77,8 @@ pub(super) fn run(parts: Parts) {
         media,
         population,
         phase: Phase::idle(),
-        longest_turn: turns.longest([]),
-        turns,
+        longest_turn: coalescing.longest([]),
+        coalescing,
         transport,
         has_second,
         rng,
@@ -103,7 +103,7 @@ struct Worker {
     media: Option<CallsWithMedia>,
     population: Population,
     phase: Phase,
-    turns: Turns,
+    coalescing: CoalescingLimits,
     /// In this phase.
     longest_turn: Duration,
     transport: Transport,
@@ -112,7 +112,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Waits until all connections are open, or the time for that is over. Tells whether to go on.
+    /// Waits until all connections are open, or the time for that is over. Returns whether to go on.
     fn open(&mut self, carrier: &mut Carrier, by: Instant) -> bool {
         let mut has_failed = false;
         // The last that trying again would not help.
@@ -146,15 +146,15 @@ impl Worker {
         match lasting {
             // Those who reach one of two next hops have what they need, whatever becomes of the other.
             Some(error) if !self.has_second || self.users.unconnected_users() > 0 => {
-                self.tell(Reply::Failed(error));
+                self.reply(Reply::Failed(error));
                 false
             }
-            _ => self.tell(Reply::Ready),
+            _ => self.reply(Reply::Ready),
         }
     }
 
     fn work(&mut self, carrier: &mut Carrier) {
-        let mut pace = Pace::new(Instant::now(), self.longest_turn);
+        let mut coalescer = Coalescer::new(Instant::now(), self.longest_turn);
         loop {
             let mut now = Instant::now();
             loop {
@@ -179,11 +179,11 @@ impl Worker {
             // What was due has taken its time.
             let now = Instant::now();
             let engine = &mut self.users.engine;
-            let turn = self.phase.turn(now, engine, &mut self.statistics);
+            let progress = self.phase.turn(now, engine, &mut self.statistics);
             self.take_records(now);
             carrier.flush(&mut self.users);
             self.phase.note_begun(Instant::now(), &mut self.statistics);
-            if turn == Turn::Done && !self.tell(Reply::Done) {
+            if progress == Progress::Done && !self.reply(Reply::Done) {
                 return;
             }
             let next = [self.users.engine.next_timeout(), self.phase.next()];
@@ -193,11 +193,11 @@ impl Worker {
             if self.phase.is_open() {
                 if self.users.engine.counters().redirections > 0 {
                     // Delays count from the request that was redirected (RFC 6076 section 4.3).
-                    self.longest_turn = self.longest_turn.min(self.turns.with_follow_ups());
+                    self.longest_turn = self.longest_turn.min(self.coalescing.with_follow_ups());
                 }
-                pace.limit(self.longest_turn);
-                let is_behind = turn == Turn::More || next.is_some_and(|next| next <= now);
-                let wait = pace.end_turn(Instant::now(), next, is_behind, received);
+                coalescer.limit(self.longest_turn);
+                let is_behind = progress == Progress::More || next.is_some_and(|next| next <= now);
+                let wait = coalescer.end_turn(Instant::now(), next, is_behind, received);
                 until = wait.until;
                 if !wait.pause.is_zero() {
                     thread::sleep(wait.pause);
@@ -210,7 +210,7 @@ impl Worker {
             );
             self.take_records(now);
             if carrier.is_stopped() {
-                self.tell(Reply::Failed(LoadError::Stopped));
+                self.reply(Reply::Failed(LoadError::Stopped));
                 return;
             }
         }
@@ -240,7 +240,7 @@ impl Worker {
         }
     }
 
-    /// Tells whether to go on.
+    /// Returns whether to go on.
     fn obey(&mut self, now: Instant, command: Command, carrier: &mut Carrier) -> bool {
         match command {
             Command::Register {
@@ -249,10 +249,10 @@ impl Worker {
             } => {
                 self.statistics = Statistics::new(started, self.interval);
                 let rng = ChaCha12Rng::from_rng(&mut self.rng);
-                self.longest_turn = self.turns.longest([What::Register]);
+                self.longest_turn = self.coalescing.longest([TaskKind::Register]);
                 match Phase::register(started, per_second, self.population, rng) {
                     Ok(phase) => self.phase = phase,
-                    Err(error) => return self.tell(Reply::Failed(error.into())),
+                    Err(error) => return self.reply(Reply::Failed(error.into())),
                 }
             }
             Command::Unregister { started } => {
@@ -263,11 +263,11 @@ impl Worker {
                 self.statistics = Statistics::new(started, self.interval);
                 let rng = ChaCha12Rng::from_rng(&mut self.rng);
                 let engine = &mut self.users.engine;
-                let work = plan.work.iter().map(|doing| doing.what);
-                self.longest_turn = self.turns.longest(work);
+                let tasks = plan.tasks.iter().map(|task| task.kind);
+                self.longest_turn = self.coalescing.longest(tasks);
                 match Phase::run(now, started, &plan, self.population, rng, engine) {
                     Ok(phase) => self.phase = phase,
-                    Err(error) => return self.tell(Reply::Failed(error.into())),
+                    Err(error) => return self.reply(Reply::Failed(error.into())),
                 }
             }
             Command::SetRate { now, per_second } => self.phase.set_rate(now, per_second),
@@ -276,7 +276,7 @@ impl Worker {
             Command::Stop => self.phase.stop(now, &mut self.users.engine),
             Command::Report => {
                 let report = self.report(now, carrier);
-                return self.tell(Reply::Report(Box::new(report)));
+                return self.reply(Reply::Report(Box::new(report)));
             }
             Command::Finish => {
                 self.phase.stop(now, &mut self.users.engine);
@@ -286,12 +286,12 @@ impl Worker {
                 let mut report = self.report(now, carrier);
                 report.media = self.media.as_ref().map(CallsWithMedia::finish);
                 self.phase = Phase::idle();
-                return self.tell(Reply::Finished(Box::new(report)));
+                return self.reply(Reply::Finished(Box::new(report)));
             }
             Command::Rest => {
                 let report = self.report(now, carrier);
                 self.phase = Phase::idle();
-                return self.tell(Reply::Finished(Box::new(report)));
+                return self.reply(Reply::Finished(Box::new(report)));
             }
             Command::Shutdown => return false,
         }
@@ -347,8 +347,8 @@ impl Worker {
         }
     }
 
-    /// Tells whether somebody hears it.
-    fn tell(&self, reply: Reply) -> bool {
+    /// Sends a reply. Returns whether anybody receives it.
+    fn reply(&self, reply: Reply) -> bool {
         self.replies.send(reply).is_ok()
     }
 }

@@ -20,7 +20,7 @@
 //!     // 2. what is due
 //!     engine.handle_timeout(now);
 //!     // 3. what the schedule wants: an arrival that was due at `due`
-//!     engine.begin(now, due, Work { script: call, user, peer });          // Err: counted as not begun
+//!     engine.begin(now, due, NewSession { script: call, user, peer });          // Err: counted as not begun
 //!     // 4. what is to be sent
 //!     while let Some(outgoing) = engine.poll_transmit(&mut buffer) { … }
 //!     // 5. what has ended
@@ -144,7 +144,7 @@ struct Failed(Failure);
 
 /// An attempt that is to be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct NewSession {
     /// What is done.
     pub script: ScriptId,
     /// The number of the user who does it: one of this engine's.
@@ -329,10 +329,15 @@ impl Engine {
     /// # Errors
     ///
     /// When it cannot be begun; there is no record then.
-    pub fn begin(&mut self, now: Instant, due: Instant, work: Work) -> Result<(), NotBegun> {
+    pub fn begin(
+        &mut self,
+        now: Instant,
+        due: Instant,
+        session: NewSession,
+    ) -> Result<(), NotBegun> {
         let (now, due) = (self.clock.time(now), self.clock.time(due));
-        let place = self.users.place(work.user).ok_or(NotBegun::NoSuchUser)?;
-        self.start(now, due, work.script, place, work.peer, Cause::Asked)?;
+        let place = self.users.place(session.user).ok_or(NotBegun::NoSuchUser)?;
+        self.start(now, due, session.script, place, session.peer, Cause::Asked)?;
         Ok(())
     }
 
@@ -372,12 +377,12 @@ impl Engine {
     /// # Errors
     ///
     /// When there is no such user or script. That there is no connection yet is not one.
-    pub fn call_repeatedly(&mut self, now: Instant, work: Work) -> Result<(), NotBegun> {
-        let place = self.users.place(work.user).ok_or(NotBegun::NoSuchUser)?;
+    pub fn call_repeatedly(&mut self, now: Instant, session: NewSession) -> Result<(), NotBegun> {
+        let place = self.users.place(session.user).ok_or(NotBegun::NoSuchUser)?;
         self.scripts
-            .sending(work.script)
+            .sending(session.script)
             .ok_or(NotBegun::NoScript)?;
-        let (script, peer) = (work.script, work.peer);
+        let (script, peer) = (session.script, session.peer);
         self.users.repeat(place, Repeat { script, peer });
         self.let_return(self.clock.time(now));
         Ok(())

@@ -209,7 +209,7 @@ impl<'a> Received<'a> {
 /// The value of CSeq and what it says.
 fn parsed_cseq(value: &[u8]) -> Option<(&[u8], (u32, Method))> {
     let cseq = CSeq::parse(value)?;
-    Some((value, (cseq.number(), cseq.method()?)))
+    Some((value, (cseq.number(), cseq.method())))
 }
 
 /// A parameter of a From, To or Contact: outside of the angle brackets.

@@ -223,11 +223,11 @@ impl Media {
 
     /// The call says goodbye and plays nothing more, but hears what is under way until it is
     /// [stopped](Media::stop).
-    pub fn hush(&mut self, now: Instant, call: CallId) {
+    pub fn stop_sending(&mut self, now: Instant, call: CallId) {
         if let Some(stream) = self.table.stream(call)
-            && !stream.is_hushed
+            && !stream.has_stopped_sending
         {
-            stream.is_hushed = true;
+            stream.has_stopped_sending = true;
             // It is written when it can leave: the time that it waited here would be taken for the network's.
             self.goodbyes.push_back((now, call));
         }
@@ -284,7 +284,7 @@ impl Media {
         {
             self.reports.pop();
             if let Some(stream) = self.table.stream(call)
-                && !stream.is_hushed
+                && !stream.has_stopped_sending
             {
                 stream.send_report(now, &self.epoch, &self.cname, false, &mut self.batch);
                 let pause = self.report_pause();

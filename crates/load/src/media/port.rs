@@ -142,9 +142,9 @@ impl MediaPort {
     }
 
     /// The call says goodbye and plays nothing more, but hears what is under way until it is stopped.
-    pub fn hush(&self, call: CallId) {
+    pub fn stop_sending(&self, call: CallId) {
         let mut media = self.media();
-        media.hush(Instant::now(), call);
+        media.stop_sending(Instant::now(), call);
     }
 
     /// The call is over: what its media did.

@@ -31,7 +31,7 @@ pub(super) struct Stream {
     pub(super) remote: Remote,
     voice: Option<Voice>,
     /// Whether it plays and reports nothing more, but says goodbye.
-    pub(super) is_hushed: bool,
+    pub(super) has_stopped_sending: bool,
     /// Whether it has done that.
     pub(super) has_said_goodbye: bool,
     /// What we sent before the other side held the call.
@@ -83,7 +83,7 @@ impl Stream {
             mode,
             remote,
             voice: None,
-            is_hushed: false,
+            has_stopped_sending: false,
             has_said_goodbye: false,
             paused: Some(Voice {
                 started: now,
@@ -122,7 +122,7 @@ impl Stream {
 
     /// When the next packet is due, of those that talk.
     pub(super) fn due(&self) -> Option<Instant> {
-        let voice = self.voice.as_ref().filter(|_| !self.is_hushed);
+        let voice = self.voice.as_ref().filter(|_| !self.has_stopped_sending);
         voice.map(|voice| voice.due)
     }
 

@@ -395,7 +395,7 @@ fn who_has_said_goodbye_still_hears() {
     let [caller, callee] = network.call([Mode::Talk, Mode::Echo], true);
     network.run(Duration::from_millis(1_005));
     let now = network.now;
-    network.hosts[0].media.hush(now, caller);
+    network.hosts[0].media.stop_sending(now, caller);
     network.run(Duration::from_millis(200));
     let [caller, callee] = network.end([caller, callee]);
     // Each packet came, and came back.
@@ -411,7 +411,7 @@ fn what_a_goodbye_waits_for_its_thread_is_in_no_round_trip() {
     let mut network = Network::new(fine);
     let [caller, callee] = network.call([Mode::Talk, Mode::Sink], true);
     network.run(Duration::from_millis(1_000));
-    network.hosts[1].media.hush(network.now, callee);
+    network.hosts[1].media.stop_sending(network.now, callee);
     // As the thread of a port: it looks when what it waited for has come, up to a packet's time later.
     network.now += Duration::from_millis(17);
     network.run(Duration::from_millis(200));

@@ -129,13 +129,13 @@ impl Assembly {
 
     /// Adds a step.
     pub(super) fn push(&mut self, step: Step, line: usize, problems: &mut Problems) {
-        self.settle(problems);
+        self.flush(problems);
         self.add(step, line);
     }
 
     /// Adds a jump.
     pub(super) fn jump(&mut self, next: &Next, line: usize, problems: &mut Problems) {
-        self.settle(problems);
+        self.flush(problems);
         let label = self.labelled(&next.label, line);
         self.decide(label, &next.when, line);
     }
@@ -158,13 +158,13 @@ impl Assembly {
             add(self, problems);
             return;
         }
-        self.settle(problems);
+        self.flush(problems);
         let behind = self.own_label();
         for condition in conditions {
             self.leave_unless(condition, behind, line);
         }
         add(self, problems);
-        self.settle(problems);
+        self.flush(problems);
         self.place(behind);
     }
 
@@ -184,7 +184,7 @@ impl Assembly {
 
     /// The script, unless something is wrong with it.
     pub(super) fn finish(mut self, name: &str, problems: &mut Problems) -> Option<Script> {
-        self.settle(problems);
+        self.flush(problems);
         if self.steps.is_empty() && problems.is_empty() {
             problems.add(1, format_args!("{name} has no steps"));
         }
@@ -296,8 +296,8 @@ impl Assembly {
         self.anytime.extend(alternatives(&awaited, then));
     }
 
-    /// Ends what is waited for together, and puts the labels that stand here.
-    fn settle(&mut self, problems: &mut Problems) {
+    /// Ends the messages that are waited for together, and gives the labels before the next step their place.
+    fn flush(&mut self, problems: &mut Problems) {
         if let Some((_, last)) = self.awaited.last() {
             let message = "this message is optional, and no required message follows: add the message before which \
                            it may arrive";

@@ -19,7 +19,7 @@ pub struct CallPlan {
     /// From the ACK to the BYE.
     pub hold: Pause,
     /// A call without a final response for so long is cancelled. Without, Timer B and the callee's own
-    /// patience end it.
+    /// that timeout end it.
     pub answer_within: Option<Duration>,
 }
 
@@ -41,25 +41,25 @@ pub struct AnswerPlan {
     pub ring: Pause,
     /// How long the BYE is waited for. A callee whose caller has vanished then hangs up itself, and the call
     /// has failed. Without, it waits for ever.
-    pub patience: Option<Duration>,
+    pub bye_timeout: Option<Duration>,
 }
 
 impl Default for AnswerPlan {
-    /// At once, and with an hour of patience: longer than calls are held.
+    /// At once, and with an hour of bye_timeout: longer than calls are held.
     fn default() -> AnswerPlan {
         AnswerPlan {
             ring: Pause::Fixed(Duration::ZERO),
-            patience: Some(Duration::from_secs(3600)),
+            bye_timeout: Some(Duration::from_secs(3600)),
         }
     }
 }
 
 impl AnswerPlan {
-    /// At once, and with an hour of patience beyond how long calls are held.
+    /// At once, and with an hour for the BYE beyond how long calls are held.
     pub fn for_calls_of(hold: Duration) -> AnswerPlan {
         let plan = AnswerPlan::default();
         AnswerPlan {
-            patience: plan.patience.map(|patience| patience.saturating_add(hold)),
+            bye_timeout: plan.bye_timeout.map(|timeout| timeout.saturating_add(hold)),
             ..plan
         }
     }
@@ -151,8 +151,8 @@ pub fn answer(plan: &AnswerPlan) -> Result<Script, BuiltinError> {
     let farewell = StepNumber(steps.len() as u16 + 3);
     let hang_up = StepNumber(farewell.0 + 2);
     let mut bye = Expect::request(Method::Bye);
-    if let Some(patience) = plan.patience {
-        bye = bye.within(patience, Some(hang_up));
+    if let Some(timeout) = plan.bye_timeout {
+        bye = bye.within(timeout, Some(hang_up));
     }
     steps.extend([
         answer,
@@ -164,7 +164,7 @@ pub fn answer(plan: &AnswerPlan) -> Result<Script, BuiltinError> {
         send(OK)?,
         Step::Complete,
     ]);
-    if plan.patience.is_some() {
+    if plan.bye_timeout.is_some() {
         steps.extend([
             send(BYE_OF_EITHER)?,
             Step::Expect(Expect::any_of([Alternative::response(
@@ -471,8 +471,8 @@ mod tests {
             assert_eq!(bye.template.method(), Some(&Method::Bye));
         }
         let held = Duration::from_secs(7200);
-        let patience = AnswerPlan::for_calls_of(held).patience;
-        assert_eq!(patience, Some(Duration::from_secs(3600) + held));
+        let timeout = AnswerPlan::for_calls_of(held).bye_timeout;
+        assert_eq!(timeout, Some(Duration::from_secs(3600) + held));
         assert_eq!(register().unwrap().kind(), &Kind::Registration);
         for script in [options(), ping()] {
             assert_eq!(script.unwrap().kind(), &Kind::Request(Method::Options));

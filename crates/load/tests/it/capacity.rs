@@ -8,14 +8,14 @@ use load::capacity::{
     End, Ladder, LadderParameters, LimitSearchParameters, Part, Procedure, Search,
     SearchParameters, Setup, Sipstone, SipstoneParameters, StepResult, StepRunner, Workload,
 };
-use load::driver::{Peers, RunConfig, What};
+use load::driver::{GeneratorConfig, Peers, TaskKind};
 use load::script::{ScriptId, builtin};
 use proxy::{ProxyConfig, Server};
 use sip::Transport;
 use sip_net::{Listen, SipNetConfig};
 
-const CALL: What = What::Script(ScriptId(0));
-const UNAVAILABLE: What = What::Script(ScriptId(2));
+const CALL: TaskKind = TaskKind::Script(ScriptId(0));
+const UNAVAILABLE: TaskKind = TaskKind::Script(ScriptId(2));
 
 async fn server() -> Server {
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -37,8 +37,8 @@ async fn bindings(server: &Server) -> u64 {
     server.statistics().await.bindings
 }
 
-fn users(target: SocketAddr, users: u32) -> RunConfig {
-    RunConfig {
+fn users(target: SocketAddr, users: u32) -> GeneratorConfig {
+    GeneratorConfig {
         target,
         users,
         workers: 2,
@@ -50,7 +50,7 @@ fn users(target: SocketAddr, users: u32) -> RunConfig {
         ],
         interval: Duration::from_millis(50),
         seed: 7,
-        ..RunConfig::default()
+        ..GeneratorConfig::default()
     }
 }
 
@@ -101,9 +101,9 @@ fn assert_never_failed(search: &Search, results: &[StepResult]) {
 #[tokio::test]
 async fn sessions_without_a_server_are_the_baseline() {
     // RFC 7502 section 6.1.
-    let config = RunConfig {
+    let config = GeneratorConfig {
         direct: true,
-        ..users(RunConfig::default().target, 10)
+        ..users(GeneratorConfig::default().target, 10)
     };
     let setup = Setup {
         registers: false,
@@ -206,11 +206,11 @@ async fn sipstone_measures_its_parts() {
     let config = users(server.listening()[0].address, 20);
     let registration = Setup {
         registers: false,
-        ..Setup::new(config.clone(), What::Register)
+        ..Setup::new(config.clone(), TaskKind::Register)
     };
     let mut unavailable = Setup::new(config.clone(), UNAVAILABLE);
     // Users whom the server does not have.
-    unavailable.work[0].peers = Peers::Range {
+    unavailable.tasks[0].peers = Peers::Range {
         first: 1000,
         count: 20,
     };

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::driver::{Connections, LoadPlan, LoadRun, MediaPlan, Pace, Role, RunConfig, What};
+use load::driver::{
+    Connections, GeneratorConfig, LoadGenerator, LoadModel, LoadPlan, MediaPlan, Role, TaskKind,
+};
 use load::media::{Clip, Mode};
 use load::record::Failure;
 use load::script::{Pause, ScriptId, builtin};
@@ -15,17 +17,17 @@ use sip_net::{Listen, SipNetConfig};
 use test_support::say_skipped;
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-const CALL: What = What::Script(ScriptId(0));
+const CALL: TaskKind = TaskKind::Script(ScriptId(0));
 
 /// Users who call and are called, and hold calls for so long.
-fn users(transport: Transport, hold: Duration) -> RunConfig {
+fn users(transport: Transport, hold: Duration) -> GeneratorConfig {
     let call = builtin::CallPlan {
         hold: Pause::Fixed(hold),
         ..builtin::CallPlan::default()
     };
-    RunConfig {
+    GeneratorConfig {
         transport,
         users: 10,
         workers: 2,
@@ -36,7 +38,7 @@ fn users(transport: Transport, hold: Duration) -> RunConfig {
         ],
         interval: Duration::from_millis(20),
         seed: 7,
-        ..RunConfig::default()
+        ..GeneratorConfig::default()
     }
 }
 
@@ -54,15 +56,15 @@ async fn a_server_that_closes_connections_fails_calls() {
         }
     });
     for connections in [Connections::Shared, Connections::PerUser] {
-        let config = RunConfig {
+        let config = GeneratorConfig {
             target,
             role: Role::Callers,
             connections,
             ..users(Transport::Tcp, Duration::ZERO)
         };
-        let mut load = LoadRun::start(config).await.expect("it starts");
+        let mut load = LoadGenerator::start(config).await.expect("it starts");
         let plan = LoadPlan::at_rate(CALL, 500.0, 300);
-        let outcome = tokio::time::timeout(PATIENCE, load.run(plan))
+        let outcome = tokio::time::timeout(TIMEOUT, load.run(plan))
             .await
             .expect("in time")
             .expect("it runs");
@@ -89,15 +91,15 @@ async fn callees_at_all_addresses_say_which() {
             say_skipped("this host has no IPv6");
             continue;
         };
-        caller.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        let config = RunConfig {
+        caller.set_read_timeout(Some(TIMEOUT)).expect("a socket");
+        let config = GeneratorConfig {
             direct: true,
             role: Role::Callees,
             target: SocketAddr::new(family, 5060),
             workers: 1,
             ..users(Transport::Udp, Duration::ZERO)
         };
-        let callees = LoadRun::start(config).await.expect("it starts");
+        let callees = LoadGenerator::start(config).await.expect("it starts");
         let listening = callees.listening()[0];
         assert!(listening.ip().is_unspecified());
         let invite = "INVITE sip:user11@there SIP/2.0\r\nVia: SIP/2.0/UDP nowhere.invalid;rport;branch=z9hG4bK1\r\n\
@@ -135,15 +137,15 @@ async fn calls_that_are_ended_at_once_are_hung_up() {
             encapsulation_port: 0,
             ..SipNetConfig::default()
         };
-        let callees = RunConfig {
+        let callees = GeneratorConfig {
             direct: true,
             role: Role::Callees,
             local_ip: Some(Ipv4Addr::LOCALHOST.into()),
             transports: own.clone(),
-            ..users(transport, PATIENCE)
+            ..users(transport, TIMEOUT)
         };
-        let mut callees = LoadRun::start(callees).await.expect("callees");
-        let callers = RunConfig {
+        let mut callees = LoadGenerator::start(callees).await.expect("callees");
+        let callers = GeneratorConfig {
             direct: true,
             role: Role::Callers,
             target: callees.listening()[0],
@@ -151,13 +153,13 @@ async fn calls_that_are_ended_at_once_are_hung_up() {
                 peer_encapsulation_port: callees.encapsulation().map_or(0, |at| at.port()),
                 ..own
             },
-            ..users(transport, PATIENCE)
+            ..users(transport, TIMEOUT)
         };
-        let mut callers = LoadRun::start(callers).await.expect("callers");
+        let mut callers = LoadGenerator::start(callers).await.expect("callers");
         let (quit, mut live) = (callers.control(), callers.live());
         let (stop, mut heard) = (callees.control(), callees.live());
         let serving = tokio::spawn(async move {
-            let plan = LoadPlan::new(CALL, Pace::Serve { time: None });
+            let plan = LoadPlan::new(CALL, LoadModel::Serve { time: None });
             let outcome = callees.run(plan).await.expect("it serves");
             callees.shutdown().await;
             outcome
@@ -169,21 +171,21 @@ async fn calls_that_are_ended_at_once_are_hung_up() {
             outcome
         });
         let all_stand = live.wait_for(|now| now.statistics.metrics.established == 100);
-        let all_stand = tokio::time::timeout(PATIENCE, all_stand).await;
+        let all_stand = tokio::time::timeout(TIMEOUT, all_stand).await;
         drop(all_stand.expect("in time").expect("it runs"));
         quit.quit();
-        let outcome = tokio::time::timeout(PATIENCE, calling).await;
+        let outcome = tokio::time::timeout(TIMEOUT, calling).await;
         let outcome = outcome.expect("in time").expect("no panic");
         assert_eq!(outcome.statistics.calls.unfinished, 100, "{transport}");
         let all_ended = heard.wait_for(|now| now.statistics.served.completed == 100);
-        let all_ended = tokio::time::timeout(PATIENCE, all_ended).await;
+        let all_ended = tokio::time::timeout(TIMEOUT, all_ended).await;
         drop(
             all_ended
                 .unwrap_or_else(|_| panic!("{transport}: BYEs"))
                 .expect("it runs"),
         );
         stop.stop();
-        tokio::time::timeout(PATIENCE, serving)
+        tokio::time::timeout(TIMEOUT, serving)
             .await
             .expect("in time")
             .expect("no panic");
@@ -204,7 +206,7 @@ async fn users_leave_the_registrar() {
         // What waits on a busy machine is not refused.
         policy: Arc::new(Policy {
             overload: OverloadPolicy {
-                queue_delay_target: PATIENCE,
+                queue_delay_target: TIMEOUT,
                 ..OverloadPolicy::default()
             },
             ..Policy::default()
@@ -213,22 +215,22 @@ async fn users_leave_the_registrar() {
     })
     .await
     .expect("the proxy starts");
-    let config = RunConfig {
+    let config = GeneratorConfig {
         target: proxy.listening()[0].address,
         users: 500,
         ..users(Transport::Udp, Duration::ZERO)
     };
-    let mut load = LoadRun::start(config).await.expect("it starts");
-    let registered = load.register(None, PATIENCE).await.expect("it runs");
+    let mut load = LoadGenerator::start(config).await.expect("it starts");
+    let registered = load.register(None, TIMEOUT).await.expect("it runs");
     assert_eq!(registered.registered, 1000);
-    let left = load.unregister(PATIENCE).await.expect("it runs");
+    let left = load.unregister(TIMEOUT).await.expect("it runs");
     assert_eq!(left.registered, 0);
     assert_eq!(left.statistics.registrations.completed, 1000);
     // Nobody is left to be called, and nobody to be removed.
     let plan = LoadPlan::at_rate(CALL, 1000.0, 20);
     let outcome = load.run(plan).await.expect("it runs");
     assert_eq!(outcome.statistics.calls.failed, 20);
-    let again = load.unregister(PATIENCE).await.expect("it runs");
+    let again = load.unregister(TIMEOUT).await.expect("it runs");
     assert_eq!(again.statistics.registrations.decided(), 0);
     load.shutdown().await;
     proxy.shutdown().await;
@@ -241,7 +243,7 @@ async fn calls_with_media_go_over_ipv6() {
         return;
     }
     for transport in [Transport::Udp, Transport::Tcp] {
-        let config = RunConfig {
+        let config = GeneratorConfig {
             direct: true,
             target: SocketAddr::from((Ipv6Addr::LOCALHOST, 5060)),
             media: Some(MediaPlan {
@@ -252,10 +254,10 @@ async fn calls_with_media_go_over_ipv6() {
             }),
             ..users(transport, Duration::from_millis(300))
         };
-        let mut load = LoadRun::start(config).await.expect("it starts");
+        let mut load = LoadGenerator::start(config).await.expect("it starts");
         assert!(load.listening().iter().all(SocketAddr::is_ipv6));
         let plan = LoadPlan::at_rate(CALL, 100.0, 20);
-        let outcome = tokio::time::timeout(PATIENCE, load.run(plan))
+        let outcome = tokio::time::timeout(TIMEOUT, load.run(plan))
             .await
             .expect("in time")
             .expect("it runs");

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::driver::{Connections, LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig, What};
+use load::driver::{
+    Connections, GeneratorConfig, LoadGenerator, LoadModel, LoadPlan, Outcome, Role, TaskKind,
+};
 use load::script::{ScriptId, builtin};
 use sip::Transport;
 use sip_net::SipNetConfig;
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-const CALL: What = What::Script(ScriptId(0));
+const CALL: TaskKind = TaskKind::Script(ScriptId(0));
 
 /// Callers who call callees without anything between.
-fn direct(transport: Transport) -> RunConfig {
-    RunConfig {
+fn direct(transport: Transport) -> GeneratorConfig {
+    GeneratorConfig {
         transport,
         direct: true,
         users: 10,
@@ -30,13 +32,13 @@ fn direct(transport: Transport) -> RunConfig {
             ..SipNetConfig::default()
         },
         seed: 7,
-        ..RunConfig::default()
+        ..GeneratorConfig::default()
     }
 }
 
-async fn calls(load: &mut LoadRun, count: u64) -> Outcome {
+async fn calls(load: &mut LoadGenerator, count: u64) -> Outcome {
     let plan = LoadPlan::at_rate(CALL, 1_000.0, count);
-    let outcome = tokio::time::timeout(PATIENCE, load.run(plan));
+    let outcome = tokio::time::timeout(TIMEOUT, load.run(plan));
     let outcome = outcome.await.expect("in time").expect("it runs");
     assert_eq!(outcome.statistics.arrivals.offered, count);
     assert_eq!(outcome.unconnected, 0);
@@ -47,7 +49,7 @@ async fn calls(load: &mut LoadRun, count: u64) -> Outcome {
 async fn callers_call_callees_directly() {
     for transport in [Transport::Udp, Transport::Tcp, Transport::Ws] {
         for connections in [Connections::Shared, Connections::PerUser] {
-            let mut load = LoadRun::start(RunConfig {
+            let mut load = LoadGenerator::start(GeneratorConfig {
                 connections,
                 ..direct(transport)
             })
@@ -70,15 +72,15 @@ async fn callers_call_callees_directly() {
 #[tokio::test]
 async fn callers_and_callees_are_two_programs() {
     for transport in [Transport::Udp, Transport::Tcp, Transport::Sctp] {
-        let callees = RunConfig {
+        let callees = GeneratorConfig {
             role: Role::Callees,
             local_ip: Some([127, 0, 0, 1].into()),
             ..direct(transport)
         };
-        let mut callees = LoadRun::start(callees).await.expect("callees");
+        let mut callees = LoadGenerator::start(callees).await.expect("callees");
         let target = callees.listening()[0];
         let encapsulation = callees.encapsulation().map_or(0, |address| address.port());
-        let callers = RunConfig {
+        let callers = GeneratorConfig {
             role: Role::Callers,
             target,
             transports: SipNetConfig {
@@ -87,10 +89,10 @@ async fn callers_and_callees_are_two_programs() {
             },
             ..direct(transport)
         };
-        let mut callers = LoadRun::start(callers).await.expect("callers");
+        let mut callers = LoadGenerator::start(callers).await.expect("callers");
         let (control, mut live) = (callees.control(), callees.live());
         let serving = tokio::spawn(async move {
-            let pace = Pace::Serve { time: None };
+            let pace = LoadModel::Serve { time: None };
             let outcome = callees
                 .run(LoadPlan::new(CALL, pace))
                 .await
@@ -99,13 +101,13 @@ async fn callers_and_callees_are_two_programs() {
             outcome
         });
         // Whoever calls before all workers serve is answered, but counted in no run.
-        let all_serve = tokio::time::timeout(PATIENCE, live.changed()).await;
+        let all_serve = tokio::time::timeout(TIMEOUT, live.changed()).await;
         all_serve.expect("in time").expect("it serves");
         let outcome = calls(&mut callers, 200).await;
         assert_eq!(outcome.statistics.calls.completed, 200, "{transport}");
         callers.shutdown().await;
         control.stop();
-        let outcome = tokio::time::timeout(PATIENCE, serving)
+        let outcome = tokio::time::timeout(TIMEOUT, serving)
             .await
             .expect("in time")
             .expect("no panic");
@@ -118,15 +120,15 @@ async fn callers_and_callees_are_two_programs() {
 #[tokio::test]
 async fn users_go_to_the_second_next_hop_where_the_first_cannot_be_reached() {
     for transport in [Transport::Tcp, Transport::Ws, Transport::Sctp] {
-        let callees = RunConfig {
+        let callees = GeneratorConfig {
             role: Role::Callees,
             local_ip: Some([127, 0, 0, 1].into()),
             ..direct(transport)
         };
-        let callees = LoadRun::start(callees).await.expect("callees");
+        let callees = LoadGenerator::start(callees).await.expect("callees");
         let encapsulation = callees.encapsulation().map_or(0, |address| address.port());
         let nobody = test_support::Nobody::new();
-        let callers = RunConfig {
+        let callers = GeneratorConfig {
             role: Role::Callers,
             target: nobody.address(),
             second_target: Some(callees.listening()[0]),
@@ -136,9 +138,9 @@ async fn users_go_to_the_second_next_hop_where_the_first_cannot_be_reached() {
             },
             ..direct(transport)
         };
-        let mut callers = LoadRun::start(callers).await.expect("callers");
+        let mut callers = LoadGenerator::start(callers).await.expect("callers");
         let plan = LoadPlan::at_rate(CALL, 1_000.0, 100);
-        let outcome = tokio::time::timeout(PATIENCE, callers.run(plan));
+        let outcome = tokio::time::timeout(TIMEOUT, callers.run(plan));
         let outcome = outcome.await.expect("in time").expect("it runs");
         let calls = outcome.statistics.calls;
         assert_eq!((calls.completed, calls.failed), (100, 0), "{transport}");
@@ -150,12 +152,12 @@ async fn users_go_to_the_second_next_hop_where_the_first_cannot_be_reached() {
 
 #[tokio::test]
 async fn a_closed_loop_ends_after_so_many() {
-    let mut load = LoadRun::start(direct(Transport::Udp)).await.unwrap();
-    let pace = Pace::Closed {
+    let mut load = LoadGenerator::start(direct(Transport::Udp)).await.unwrap();
+    let pace = LoadModel::Closed {
         count: Some(501),
         time: None,
     };
-    let outcome = tokio::time::timeout(PATIENCE, load.run(LoadPlan::new(CALL, pace)));
+    let outcome = tokio::time::timeout(TIMEOUT, load.run(LoadPlan::new(CALL, pace)));
     let outcome = outcome.await.expect("in time").expect("it runs");
     assert_eq!(outcome.statistics.calls.completed, 501);
     load.shutdown().await;
@@ -163,14 +165,14 @@ async fn a_closed_loop_ends_after_so_many() {
 
 #[tokio::test]
 async fn a_run_is_steered_while_it_goes_on() {
-    let mut load = LoadRun::start(RunConfig {
+    let mut load = LoadGenerator::start(GeneratorConfig {
         interval: Duration::from_millis(20),
         ..direct(Transport::Udp)
     })
     .await
     .unwrap();
     let (control, mut live) = (load.control(), load.live());
-    let pace = Pace::Open(load::arrivals::Plan {
+    let pace = LoadModel::Open(load::arrivals::Plan {
         pattern: load::arrivals::Pattern::Constant { per_second: 1.0 },
         spacing: load::arrivals::Spacing::Even,
         count: None,
@@ -189,7 +191,7 @@ async fn a_run_is_steered_while_it_goes_on() {
                 now.is_paused,
             )
         });
-        tokio::time::timeout(PATIENCE, seen)
+        tokio::time::timeout(TIMEOUT, seen)
             .await
             .expect(what)
             .expect("it runs")
@@ -212,7 +214,7 @@ async fn a_run_is_steered_while_it_goes_on() {
     .await;
     seen("more calls", &|calls, _, _| calls > before + 100).await;
     control.quit();
-    let outcome = tokio::time::timeout(PATIENCE, running)
+    let outcome = tokio::time::timeout(TIMEOUT, running)
         .await
         .expect("in time");
     let outcome = outcome.expect("no panic").expect("it runs");
@@ -224,14 +226,14 @@ async fn a_run_is_steered_while_it_goes_on() {
 #[tokio::test]
 async fn what_is_told_of_a_run_has_the_changes_that_it_says() {
     const CHANGES: u32 = 3_000;
-    let mut load = LoadRun::start(RunConfig {
+    let mut load = LoadGenerator::start(GeneratorConfig {
         interval: Duration::from_millis(10),
         ..direct(Transport::Udp)
     })
     .await
     .expect("it starts");
     let (control, mut live) = (load.control(), load.live());
-    let pace = Pace::Open(load::arrivals::Plan {
+    let pace = LoadModel::Open(load::arrivals::Plan {
         pattern: load::arrivals::Pattern::Constant { per_second: 0.0 },
         spacing: load::arrivals::Spacing::Even,
         count: None,
@@ -261,23 +263,23 @@ async fn what_is_told_of_a_run_has_the_changes_that_it_says() {
             assert!(now.per_second >= Some(least), "{now:?}");
         }
     };
-    let has_all = tokio::time::timeout(PATIENCE, has_all).await;
+    let has_all = tokio::time::timeout(TIMEOUT, has_all).await;
     has_all.expect("in time");
     changing.join().expect("no panic");
     assert_eq!(control.changes(), u64::from(CHANGES));
     control.quit();
-    let ended = tokio::time::timeout(PATIENCE, running).await;
+    let ended = tokio::time::timeout(TIMEOUT, running).await;
     ended.expect("in time").expect("no panic");
 }
 
 #[tokio::test]
 async fn the_end_of_one_phase_is_not_that_of_the_next() {
-    let mut load = LoadRun::start(direct(Transport::Udp)).await.unwrap();
+    let mut load = LoadGenerator::start(direct(Transport::Udp)).await.unwrap();
     let control = load.control();
     // Nothing is under way that this could end.
     control.end_phase();
     calls(&mut load, 20).await;
-    let pace = Pace::Open(load::arrivals::Plan {
+    let pace = LoadModel::Open(load::arrivals::Plan {
         pattern: load::arrivals::Pattern::Constant { per_second: 100.0 },
         spacing: load::arrivals::Spacing::Even,
         count: None,
@@ -288,7 +290,7 @@ async fn the_end_of_one_phase_is_not_that_of_the_next() {
         control.end_phase();
     };
     let both = async { tokio::join!(load.run(LoadPlan::new(CALL, pace)), ending).0 };
-    let outcome = tokio::time::timeout(PATIENCE, both).await;
+    let outcome = tokio::time::timeout(TIMEOUT, both).await;
     outcome.expect("in time").expect("it runs");
     let outcome = calls(&mut load, 20).await;
     assert_eq!(outcome.statistics.calls.completed, 20);
@@ -299,7 +301,7 @@ async fn the_end_of_one_phase_is_not_that_of_the_next() {
 async fn nobody_listens() {
     let nobody = test_support::Nobody::new();
     let target = nobody.address();
-    let refused = LoadRun::start(RunConfig {
+    let refused = LoadGenerator::start(GeneratorConfig {
         direct: false,
         target,
         ..direct(Transport::Tcp)
@@ -317,7 +319,7 @@ async fn nobody_listens_at_either_next_hop() {
     let (first, second) = (test_support::Nobody::new(), test_support::Nobody::new());
     let targets = [&first, &second].map(|nobody| nobody.address().to_string());
     for transport in [Transport::Tcp, Transport::Ws] {
-        let refused = LoadRun::start(RunConfig {
+        let refused = LoadGenerator::start(GeneratorConfig {
             direct: false,
             role: Role::Callers,
             target: first.address(),
@@ -335,7 +337,7 @@ async fn nobody_listens_at_either_next_hop() {
 #[tokio::test]
 async fn records_are_handed_on() {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-    let mut load = LoadRun::start(RunConfig {
+    let mut load = LoadGenerator::start(GeneratorConfig {
         records: Some(sender),
         ..direct(Transport::Udp)
     })

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
-use load::driver::{Connections, RunConfig};
+use load::driver::{Connections, GeneratorConfig};
 use serde::Serialize;
 use sip::{Peer, Transport};
 use sip_net::{
@@ -164,8 +164,8 @@ impl Network {
     }
 
     /// What a run is told of the network.
-    pub(super) fn config(&self, found: &Found, transport: Transport, seed: u64) -> RunConfig {
-        RunConfig {
+    pub(super) fn config(&self, found: &Found, transport: Transport, seed: u64) -> GeneratorConfig {
+        GeneratorConfig {
             transport,
             target: found.address,
             second_target: found.second,
@@ -180,7 +180,7 @@ impl Network {
             workers: self.workers.unwrap_or(0),
             transports: self.transports(),
             seed,
-            ..RunConfig::default()
+            ..GeneratorConfig::default()
         }
     }
 

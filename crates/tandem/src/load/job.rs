@@ -1,6 +1,6 @@
 //! What a run is to do, and what came of it.
 
-use load::driver::{LoadPlan, Outcome, Role, RunConfig};
+use load::driver::{LoadPlan, Outcome, Role, GeneratorConfig};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub(super) struct Job {
     pub(super) title: String,
     /// What the attempts are: `calls`.
     pub(super) noun: &'static str,
-    pub(super) config: RunConfig,
+    pub(super) config: GeneratorConfig,
     /// How users register before they begin, unless they do not.
     pub(super) registration: Option<Registration>,
     /// Whether their bindings are removed at the end.

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use load::driver::{LoadRun, Outcome, Pace, Snapshot};
+use load::driver::{LoadGenerator, Outcome, LoadModel, Snapshot};
 
 use super::common::Outputs;
 use super::display::{Display, Phase};
@@ -26,7 +26,7 @@ impl Job {
             records = Some(file);
         }
         let users = self.users();
-        let mut load = LoadRun::start(self.config.clone()).await?;
+        let mut load = LoadGenerator::start(self.config.clone()).await?;
         // What is sent is read until the last sender is gone.
         self.config.records = None;
         let mut display = Display::open(
@@ -74,7 +74,7 @@ impl Job {
     /// although something goes wrong later.
     async fn perform(
         &self,
-        load: &mut LoadRun,
+        load: &mut LoadGenerator,
         display: &mut Display,
         done: &mut Done,
     ) -> anyhow::Result<()> {
@@ -104,8 +104,8 @@ impl Job {
         }
         if !display.is_ending() {
             let phase = Phase {
-                name: match self.plan.pace {
-                    Pace::Serve { .. } => "answering",
+                name: match self.plan.model {
+                    LoadModel::Serve { .. } => "answering",
                     _ => self.noun,
                 },
                 planned: self.planned(),
@@ -136,18 +136,18 @@ impl Job {
     }
 
     fn planned(&self) -> Planned {
-        match self.plan.pace {
-            Pace::Open(plan) => match (plan.count, plan.time) {
+        match self.plan.model {
+            LoadModel::Open(plan) => match (plan.count, plan.time) {
                 (Some(count), _) => Planned::Attempts(count),
                 (None, Some(time)) => Planned::Time(time),
                 (None, None) => Planned::Unlimited,
             },
-            Pace::Closed { count, time } => match (count, time) {
+            LoadModel::Closed { count, time } => match (count, time) {
                 (Some(count), _) => Planned::Attempts(count),
                 (None, Some(time)) => Planned::Time(time),
                 (None, None) => Planned::Unlimited,
             },
-            Pace::Serve { time } => time.map_or(Planned::Unlimited, Planned::Time),
+            LoadModel::Serve { time } => time.map_or(Planned::Unlimited, Planned::Time),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use load::arrivals::{self, Plan, Spacing};
-use load::driver::Pace;
+use load::driver::LoadModel;
 use serde::Serialize;
 
 use crate::values::{count, duration, positive};
@@ -111,12 +111,12 @@ impl Schedule {
     }
 
     /// What was asked for, for the document.
-    pub(super) fn parameters(&self, pace: &Pace) -> Parameters {
-        let is_open = matches!(pace, Pace::Open(_));
+    pub(super) fn parameters(&self, pace: &LoadModel) -> Parameters {
+        let is_open = matches!(pace, LoadModel::Open(_));
         let (count, time) = match pace {
-            Pace::Open(plan) => (plan.count, plan.time),
-            Pace::Closed { count, time } => (*count, *time),
-            Pace::Serve { time } => (None, *time),
+            LoadModel::Open(plan) => (plan.count, plan.time),
+            LoadModel::Closed { count, time } => (*count, *time),
+            LoadModel::Serve { time } => (None, *time),
         };
         let seconds = |change: Change| change.time.as_secs_f64();
         Parameters {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use load::driver::{Connections, LoadPlan, LoadRun, Pace, RunConfig};
+use load::driver::{Connections, LoadPlan, LoadGenerator, LoadModel, GeneratorConfig};
 use load::engine::EngineConfig;
 use load::script::builtin::{AnswerPlan, CallPlan};
 use sip::Transport;
@@ -23,7 +23,7 @@ pub(crate) async fn register_and_call(
     proxy: SocketAddr,
     connections: Connections,
     transports: SipNetConfig,
-) -> LoadRun {
+) -> LoadGenerator {
     register_and_call_over(Transport::Sctp, proxy, proxy, connections, transports).await
 }
 
@@ -34,8 +34,8 @@ pub(crate) async fn register_and_call_over(
     registrar: SocketAddr,
     connections: Connections,
     transports: SipNetConfig,
-) -> LoadRun {
-    let mut load = LoadRun::start(RunConfig {
+) -> LoadGenerator {
+    let mut load = LoadGenerator::start(GeneratorConfig {
         transport,
         target: proxy,
         users: USERS,
@@ -48,18 +48,18 @@ pub(crate) async fn register_and_call_over(
         transports,
         connect_within: Duration::from_secs(30),
         seed: 1,
-        ..RunConfig::calls(&CallPlan::default(), &AnswerPlan::default()).unwrap()
+        ..GeneratorConfig::calls(&CallPlan::default(), &AnswerPlan::default()).unwrap()
     })
     .await
     .unwrap();
     let registered = load.register(None, Duration::from_secs(60)).await.unwrap();
     assert_eq!(registered.registered, 2 * USERS);
-    let pace = Pace::Closed {
+    let pace = LoadModel::Closed {
         count: Some(CALLS),
         time: None,
     };
     let outcome = load
-        .run(LoadPlan::new(RunConfig::CALL, pace))
+        .run(LoadPlan::new(GeneratorConfig::CALL, pace))
         .await
         .unwrap();
     let calls = outcome.statistics.calls;

@@ -47,7 +47,7 @@ const BUFFER: usize = 4 << 20;
 const TICK: Duration = Duration::from_millis(1);
 
 /// From the last datagram sent to the last one received, at most.
-const PATIENCE: Duration = Duration::from_millis(200);
+const COUNT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Traffic under way; it ends with this.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl Running {
         loop {
             let total = self.shared.count().total(self.is_received);
             let is_all = total.lost().is_none_or(|lost| lost == 0);
-            if is_all || asked.elapsed() >= PATIENCE {
+            if is_all || asked.elapsed() >= COUNT_TIMEOUT {
                 return total;
             }
             tokio::time::sleep(TICK).await;

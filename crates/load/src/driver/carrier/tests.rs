@@ -12,7 +12,7 @@ use super::{Carrier, NetCarrier, PlainCarrier, Traffic};
 use crate::engine::{Connection, ConnectionId, Transmit};
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
@@ -97,7 +97,7 @@ impl World {
     }
 
     fn run(&mut self, what: &str, until: impl Fn(&World) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !until(self) {
             assert!(Instant::now() < deadline, "not in time: {what}");
             let soon = || Some(Instant::now() + Duration::from_millis(1));
@@ -251,7 +251,7 @@ fn nobody_listens() {
     carrier.connect(None, nobody.address()).unwrap();
     let mut carrier = plain(carrier);
     let mut ends = Ends::default();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let (remote, error) = loop {
         carrier.turn(Some(Instant::now() + Duration::from_millis(10)), &mut ends);
         if let Some(error) = carrier.take_error() {
@@ -290,8 +290,8 @@ fn a_thread_that_waits_is_woken() {
             std::thread::sleep(Duration::from_millis(20));
             waker.wake();
         });
-        carrier.turn(Some(begun + PATIENCE), &mut Ends::default());
-        assert!(begun.elapsed() < PATIENCE);
+        carrier.turn(Some(begun + TIMEOUT), &mut Ends::default());
+        assert!(begun.elapsed() < TIMEOUT);
         waking.join().unwrap();
     }
 }

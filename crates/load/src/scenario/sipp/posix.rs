@@ -21,7 +21,7 @@ pub(super) fn translated(posix: &str) -> Result<String, String> {
     while let Some(character) = expression.rest.next() {
         expression.translate(character)?;
     }
-    expression.settle();
+    expression.flush();
     Ok(expression.text)
 }
 
@@ -36,7 +36,7 @@ impl Expression<'_> {
     fn translate(&mut self, character: char) -> Result<(), String> {
         match character {
             '*' | '+' => {
-                self.settle();
+                self.flush();
                 self.repeated = Some(character.to_string());
             }
             '?' => match self.repeated.take().as_deref() {
@@ -50,34 +50,34 @@ impl Expression<'_> {
                 }
             },
             '{' => {
-                self.settle();
+                self.flush();
                 match self.interval() {
                     Some(interval) => self.repeated = Some(interval),
                     None => self.text.push_str("\\{"),
                 }
             }
             '[' => {
-                self.settle();
+                self.flush();
                 self.bracket()?;
             }
             '\\' => {
-                self.settle();
+                self.flush();
                 self.escape()?;
             }
             // An ordinary character in POSIX where no interval is open, so too here.
             '}' => {
-                self.settle();
+                self.flush();
                 self.text.push_str("\\}");
             }
             other => {
-                self.settle();
+                self.flush();
                 self.text.push(other);
             }
         }
         Ok(())
     }
 
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         if let Some(repeated) = self.repeated.take() {
             self.text.push_str(&repeated);
         }

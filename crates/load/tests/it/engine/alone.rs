@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use load::engine::{Connection, ConnectionId, Directory, Engine, EngineConfig, UserRange, Work};
+use load::engine::{
+    Connection, ConnectionId, Directory, Engine, EngineConfig, NewSession, UserRange,
+};
 use load::record::{CallRecord, Record};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Expect, Pause, Script, ScriptId, Send, Step, Template};
@@ -77,12 +79,12 @@ impl Alone {
     }
 
     pub(crate) fn begin(&mut self) -> Message {
-        let work = Work {
+        let session = NewSession {
             script: self.call,
             user: 1,
             peer: 2,
         };
-        self.engine.begin(self.now, self.now, work).unwrap();
+        self.engine.begin(self.now, self.now, session).unwrap();
         self.one()
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use load::engine::Work;
+use load::engine::NewSession;
 use load::record::{Failure, Outcome};
 use load::script::{Pause, Step};
 use sip::{Message, Method, Name, Transport};
@@ -204,13 +204,13 @@ fn a_strict_router_is_asked_and_the_target_comes_last() {
 #[test]
 fn callers_come_back() {
     let mut alone = Alone::new(Transport::Udp, Duration::ZERO);
-    let work = Work {
+    let session = NewSession {
         script: alone.call,
         user: 1,
         peer: 2,
     };
     alone.engine.limit_repeating(Some(3));
-    alone.engine.call_repeatedly(alone.now, work).unwrap();
+    alone.engine.call_repeatedly(alone.now, session).unwrap();
     let first = alone.one();
     // It is refused: half a second passes.
     alone.receive(&response(&first, 480));

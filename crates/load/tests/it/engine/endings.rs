@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use load::engine::{Connection, ConnectionId, Work};
+use load::engine::{Connection, ConnectionId, NewSession};
 use load::record::{Failure, Outcome};
 use sip::{Message, Method, Name, Transport};
 
@@ -58,12 +58,12 @@ fn a_lost_connection_fails_what_waits_on_it() {
         Outcome::Failed(Failure::ConnectionLost)
     );
     // What begins now fails at once, as the peer's doing (RFC 3261 section 8.1.3.1).
-    let work = Work {
+    let session = NewSession {
         script: alone.call,
         user: 1,
         peer: 2,
     };
-    alone.engine.begin(alone.now, alone.now, work).unwrap();
+    alone.engine.begin(alone.now, alone.now, session).unwrap();
     assert!(alone.all().is_empty());
     let records = alone.call_records();
     assert_eq!(
@@ -97,12 +97,12 @@ fn the_loss_of_a_connection_is_the_loss_of_its_own_calls() {
     }
     let now = alone.now;
     for user in [1, 6, 2, 7, 3, 8] {
-        let work = Work {
+        let session = NewSession {
             script: alone.call,
             user,
             peer: 2,
         };
-        alone.engine.begin(now, now, work).unwrap();
+        alone.engine.begin(now, now, session).unwrap();
     }
     let mut invites = Vec::new();
     loop {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use load::engine::{Connection, ConnectionId, Work};
+use load::engine::{Connection, ConnectionId, NewSession};
 use load::record::{Failure, Outcome};
 use load::script::builtin;
 use sip::{Message, Method, Name, Transport};
@@ -135,13 +135,13 @@ fn where_both_connections_are_lost_calls_fail() {
     assert!(alone.all().is_empty());
     let lost = Outcome::Failed(Failure::ConnectionLost);
     assert_eq!(alone.call_records()[0].attempt.outcome, lost);
-    let work = Work {
+    let session = NewSession {
         script: alone.call,
         user: 1,
         peer: 2,
     };
     let now = alone.now;
-    alone.engine.begin(now, now, work).unwrap();
+    alone.engine.begin(now, now, session).unwrap();
     assert_eq!(alone.call_records()[0].attempt.outcome, lost);
     assert_eq!(alone.engine.counters().failovers, 0);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use load::engine::Work;
+use load::engine::NewSession;
 use proptest::prelude::*;
 use sip::{Message, Method, Transport};
 
@@ -32,8 +32,8 @@ proptest! {
             let pick = seen[usize::from(at) % seen.len()].clone();
             let octets = match what {
                 0 => {
-                    let work = Work { script: alone.call, user: 1 + u32::from(by % 10), peer: 2 };
-                    let _ = alone.engine.begin(alone.now, alone.now, work);
+                    let session = NewSession { script: alone.call, user: 1 + u32::from(by % 10), peer: 2 };
+                    let _ = alone.engine.begin(alone.now, alone.now, session);
                     Vec::new()
                 }
                 1 => damaged(&pick.to_bytes(), at.into(), by, cut),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use load::engine::{Connection, ConnectionId, Engine, EngineConfig, UserRange, Work};
+use load::engine::{Connection, ConnectionId, Engine, EngineConfig, NewSession, UserRange};
 use load::record::Record;
 use load::script::{Script, ScriptId};
 use rand::{RngExt, SeedableRng};
@@ -127,8 +127,8 @@ impl World {
 
     /// Begins an attempt of a user, whose peer is the callee of the same place.
     pub(crate) fn begin(&mut self, script: ScriptId, user: u32, peer: u32) {
-        let work = Work { script, user, peer };
-        self.callers.begin(self.now, self.now, work).unwrap();
+        let session = NewSession { script, user, peer };
+        self.callers.begin(self.now, self.now, session).unwrap();
     }
 
     /// Lets time pass.

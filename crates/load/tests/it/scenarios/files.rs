@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use load::driver::RunConfig;
+use load::driver::GeneratorConfig;
 use load::record::Party;
 use load::scenario::Scenario;
 
@@ -63,7 +63,7 @@ async fn examples_are_carried_out() {
 async fn carried_out(file: &str, count: u64) -> (usize, usize) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/{file}.toml"));
     let scenario = Scenario::load(&path, &options()).unwrap_or_else(|error| panic!("{error}"));
-    let config = RunConfig {
+    let config = GeneratorConfig {
         direct: true,
         ..config(&scenario)
     };

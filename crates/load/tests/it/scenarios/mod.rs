@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use load::driver::{LoadPlan, LoadRun, Pace, Role, RunConfig, What};
+use load::driver::{GeneratorConfig, LoadGenerator, LoadModel, LoadPlan, Role, TaskKind};
 use load::record::{Attempt, Outcome, Party, Record};
 use load::scenario::Scenario;
 use load::script::{Pause, ScriptId};
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a run says beside its scenario.
 fn options() -> load::scenario::Options {
@@ -24,10 +24,10 @@ fn options() -> load::scenario::Options {
 }
 
 /// A run of both sides of a scenario, or of the one that it has.
-fn config(scenario: &Scenario) -> RunConfig {
+fn config(scenario: &Scenario) -> GeneratorConfig {
     let scripts = [&scenario.caller, &scenario.callee];
     let scripts = scripts.into_iter().flatten().cloned().map(Arc::new);
-    RunConfig {
+    GeneratorConfig {
         users: 4,
         workers: 2,
         role: match (&scenario.caller, &scenario.callee) {
@@ -38,30 +38,30 @@ fn config(scenario: &Scenario) -> RunConfig {
         scripts: scripts.collect(),
         local_ip: Some([127, 0, 0, 1].into()),
         seed: 3665,
-        ..RunConfig::default()
+        ..GeneratorConfig::default()
     }
 }
 
 /// Begins this many attempts and returns what became of each, on both sides.
-async fn attempts(config: RunConfig, count: u64) -> Vec<Attempt> {
+async fn attempts(config: GeneratorConfig, count: u64) -> Vec<Attempt> {
     attempts_after(config, count, false).await
 }
 
 /// The same, once all users have registered.
-async fn registered_attempts(config: RunConfig, count: u64) -> Vec<Attempt> {
+async fn registered_attempts(config: GeneratorConfig, count: u64) -> Vec<Attempt> {
     attempts_after(config, count, true).await
 }
 
-async fn attempts_after(mut config: RunConfig, count: u64, registers: bool) -> Vec<Attempt> {
+async fn attempts_after(mut config: GeneratorConfig, count: u64, registers: bool) -> Vec<Attempt> {
     let (sender, records) = mpsc::sync_channel(10_000);
     config.records = Some(sender);
-    let mut load = LoadRun::start(config).await.expect("it starts");
+    let mut load = LoadGenerator::start(config).await.expect("it starts");
     if registers {
-        let registered = load.register(None, PATIENCE).await.expect("it registers");
+        let registered = load.register(None, TIMEOUT).await.expect("it registers");
         assert_eq!(registered.registered, 8);
     }
-    let plan = LoadPlan::at_rate(What::Script(ScriptId(0)), 50.0, count);
-    let outcome = tokio::time::timeout(PATIENCE, load.run(plan)).await;
+    let plan = LoadPlan::at_rate(TaskKind::Script(ScriptId(0)), 50.0, count);
+    let outcome = tokio::time::timeout(TIMEOUT, load.run(plan)).await;
     outcome.expect("in time").expect("it runs");
     load.shutdown().await;
     collected(&records)
@@ -85,8 +85,8 @@ struct Callees {
 
 impl Callees {
     /// Where a peer calls them directly.
-    async fn start(config: RunConfig) -> Callees {
-        let config = RunConfig {
+    async fn start(config: GeneratorConfig) -> Callees {
+        let config = GeneratorConfig {
             direct: true,
             // One socket that a peer can be told of.
             workers: 1,
@@ -96,24 +96,24 @@ impl Callees {
     }
 
     /// At a proxy.
-    async fn registered(config: RunConfig) -> Callees {
+    async fn registered(config: GeneratorConfig) -> Callees {
         Callees::serve(config, true).await
     }
 
-    async fn serve(mut config: RunConfig, registers: bool) -> Callees {
+    async fn serve(mut config: GeneratorConfig, registers: bool) -> Callees {
         let (sender, records) = mpsc::sync_channel(10_000);
         config.records = Some(sender);
         config.role = Role::Callees;
-        let mut load = LoadRun::start(config).await.expect("it starts");
+        let mut load = LoadGenerator::start(config).await.expect("it starts");
         if registers {
-            let registered = load.register(None, PATIENCE).await.expect("it registers");
+            let registered = load.register(None, TIMEOUT).await.expect("it registers");
             assert_eq!(registered.registered, 4);
         }
         let port = load.listening().first().map_or(0, |address| address.port());
         let control = load.control();
         let serving = tokio::spawn(async move {
-            let pace = Pace::Serve { time: None };
-            let plan = LoadPlan::new(What::Script(ScriptId(0)), pace);
+            let pace = LoadModel::Serve { time: None };
+            let plan = LoadPlan::new(TaskKind::Script(ScriptId(0)), pace);
             load.run(plan).await.expect("it serves");
             load.shutdown().await;
         });
@@ -127,7 +127,7 @@ impl Callees {
 
     async fn stop(self) -> Vec<Attempt> {
         self.control.stop();
-        let ended = tokio::time::timeout(PATIENCE, self.serving).await;
+        let ended = tokio::time::timeout(TIMEOUT, self.serving).await;
         ended.expect("in time").expect("no panic");
         collected(&self.records)
     }

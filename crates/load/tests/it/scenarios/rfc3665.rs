@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::driver::RunConfig;
+use load::driver::GeneratorConfig;
 use load::engine::Directory;
 use load::record::Party;
 use load::scenario::Scenario;
@@ -31,7 +31,7 @@ async fn caller_and_callee_carry_out_a_flow_directly() {
     for section in ["3.1", "3.5", "3.7", "3.8", "3.9", "3.11"] {
         for transport in [Transport::Udp, Transport::Tcp] {
             let scenario = flow(&format!("rfc3665-{section}"));
-            let config = RunConfig {
+            let config = GeneratorConfig {
                 transport,
                 direct: true,
                 ..config(&scenario)
@@ -87,7 +87,7 @@ async fn server(realm: &str, policy: Policy, config: ProxyConfig) -> Server {
 }
 
 /// A run of a flow's users at the proxy.
-fn at(server: &Server, scenario: &Scenario) -> RunConfig {
+fn at(server: &Server, scenario: &Scenario) -> GeneratorConfig {
     let mut config = config(scenario);
     config.target = server.listening()[0].address;
     config.engine.domain = DOMAIN.to_owned();
@@ -105,7 +105,7 @@ async fn users_register_as_in_the_flows() {
     for (section, seed) in ["2.1", "2.2", "2.3", "2.4", "2.5"].into_iter().zip(1..) {
         let scenario = flow(&format!("rfc3665-{section}"));
         // The registrar knows the Call-IDs of the run before, whose numbers have gone further.
-        let config = RunConfig {
+        let config = GeneratorConfig {
             seed,
             ..at(&server, &scenario)
         };
@@ -140,7 +140,7 @@ async fn a_flow_is_carried_out_through_the_proxy() {
 }
 
 /// Runs a flow of registered users, with both sides to their ends.
-async fn carry_out(config: RunConfig, count: u64, section: &str) {
+async fn carry_out(config: GeneratorConfig, count: u64, section: &str) {
     let mut config = config;
     let register = load::script::builtin::register().expect("a script");
     config.scripts.push(Arc::new(register));
@@ -206,7 +206,7 @@ async fn the_second_proxy_is_asked_where_the_first_does_not_answer() {
     config.scripts.push(Arc::new(register));
     let callees = Callees::registered(config).await;
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let mut config = RunConfig {
+    let mut config = GeneratorConfig {
         second_target: Some(second.listening()[0].address),
         target: silent.local_addr().expect("an address"),
         ..at(&second, &scenario)
@@ -252,7 +252,7 @@ async fn a_redirect_server_names_the_place() {
         ..Policy::default()
     };
     let server = server(DOMAIN, policy, ProxyConfig::default()).await;
-    let config = RunConfig {
+    let config = GeneratorConfig {
         // One socket of the callers, and behind it one of the callees.
         workers: 1,
         local_port: Some(port),

@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use load::driver::RunConfig;
+use load::driver::GeneratorConfig;
 use load::record::Party;
 use load::scenario::Scenario;
 use test_support::{Peer, free_udp_port, require_command};
 
-use crate::scenarios::{Callees, PATIENCE, assert_completed, attempts, config, options};
+use crate::scenarios::{Callees, TIMEOUT, assert_completed, attempts, config, options};
 
 /// Calls of a test.
 const CALLS: u64 = 30;
@@ -49,7 +49,7 @@ fn program() -> Option<PathBuf> {
 
 /// Waits until SIPp has ended, and demands that it says that all went well.
 fn assert_contented(mut sipp: Peer, name: &str) {
-    let status = sipp.wait(PATIENCE);
+    let status = sipp.wait(TIMEOUT);
     assert_eq!(status.code(), Some(0), "{name}: {}", sipp.output());
 }
 
@@ -58,7 +58,7 @@ async fn we_call(scenario: &Scenario, callee: &str, calls: u64) {
     let port = free_udp_port();
     let (sipp, _directory) = start(&program, callee, None, port, calls);
     sipp_listens(port);
-    let config = RunConfig {
+    let config = GeneratorConfig {
         target: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         direct: true,
         ..config(scenario)
@@ -88,7 +88,7 @@ async fn sipp_calls(caller: &str, scenario: &Scenario, calls: u64) {
 fn sipp_listens(port: u16) {
     let taken = || std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_err();
     assert!(
-        test_support::wait_until(PATIENCE, taken),
+        test_support::wait_until(TIMEOUT, taken),
         "SIPp does not listen"
     );
 }
@@ -141,7 +141,7 @@ async fn scenarios_of_sipp_call_each_other() {
             callee: built_in(&program, callee).callee,
             ..built_in(&program, caller)
         };
-        let config = RunConfig {
+        let config = GeneratorConfig {
             direct: true,
             ..config(&scenario)
         };

@@ -7,7 +7,7 @@ use load::capacity::{
     Benchmark, End, RegistrationBenchmark, Search, SearchParameters, SessionBenchmark, Setup,
     StepRunner, StepSummary, TestSetup, Workload,
 };
-use load::driver::{Role, What};
+use load::driver::{Role, TaskKind};
 use load::script::builtin;
 use report::{format_count, format_number};
 
@@ -130,7 +130,7 @@ impl Measuring<'_> {
         let mut config = self.config(Role::Callers, users, vec![builtin::register()?]);
         // A search may take longer than it is until the first of them would be refreshed, beside what is measured.
         config.engine.registration.refresh_after = None;
-        let setup = Setup::new(config, What::Register);
+        let setup = Setup::new(config, TaskKind::Register);
         let unregistered = Setup {
             registers: false,
             ..setup.clone()

@@ -18,7 +18,7 @@ use load::capacity::{
     Ladder, LadderParameters, LimitSearchParameters, Part, Procedure, SearchParameters, Setup,
     Sipstone, SipstoneParameters, Step, StepResult, StepRunner, StepSummary, Workload,
 };
-use load::driver::{Background, Role, RunConfig, What};
+use load::driver::{Background, Role, GeneratorConfig, TaskKind};
 use load::engine::{Directory, EngineConfig, RegistrationPlan};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, Script, ScriptId};
@@ -361,16 +361,16 @@ impl Measuring<'_> {
             builtin::register()?,
         ];
         let config = self.config(Role::Both, callers, scripts);
-        Ok(Setup::new(config, What::Script(CALLER)))
+        Ok(Setup::new(config, TaskKind::Script(CALLER)))
     }
 
-    fn config(&self, role: Role, users: Callers, scripts: Vec<Script>) -> RunConfig {
+    fn config(&self, role: Role, users: Callers, scripts: Vec<Script>) -> GeneratorConfig {
         let Arguments {
             network,
             population,
             ..
         } = self.arguments;
-        RunConfig {
+        GeneratorConfig {
             role,
             users: users.count,
             background: self.background,

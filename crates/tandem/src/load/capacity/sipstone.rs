@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use anyhow::Context;
 use load::capacity::{Part, Setup, Workload};
-use load::driver::{Doing, Peers, Role, RunConfig, What};
+use load::driver::{Task, Peers, Role, GeneratorConfig, TaskKind};
 use load::scenario::{Options, Scenario};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Script, ScriptId};
@@ -33,7 +33,7 @@ impl Measuring<'_> {
             builtin::register()?,
         ];
         let config = self.config(Role::Both, callers.clone(), scripts);
-        let companions = RunConfig {
+        let companions = GeneratorConfig {
             direct: true,
             target: elsewhere,
             local_ip: Some(elsewhere.ip()),
@@ -46,9 +46,9 @@ impl Measuring<'_> {
                 vec![builtin::answer(&AnswerPlan::default())?],
             )
         };
-        let doing = |part: Part| match part {
-            Part::Registration => Doing {
-                what: What::Register,
+        let task = |part: Part| match part {
+            Part::Registration => Task {
+                kind: TaskKind::Register,
                 share: 1.0,
                 peers: Peers::Opposite,
             },
@@ -64,19 +64,19 @@ impl Measuring<'_> {
                 },
             ),
         };
-        let setup = |work: Vec<Doing>| Setup {
-            work,
+        let setup = |tasks: Vec<Task>| Setup {
+            tasks,
             companions: Some(companions.clone()),
-            ..Setup::new(config.clone(), What::Script(CALLER))
+            ..Setup::new(config.clone(), TaskKind::Script(CALLER))
         };
         let parts = self.sipstone_parameters().parts;
         let mut setups: Vec<(Workload, Setup)> = parts
             .iter()
-            .map(|(part, _)| (Workload::Sipstone(*part), setup(vec![doing(*part)])))
+            .map(|(part, _)| (Workload::Sipstone(*part), setup(vec![task(*part)])))
             .collect();
-        let mix = parts.iter().map(|(part, weight)| Doing {
+        let mix = parts.iter().map(|(part, weight)| Task {
             share: *weight,
-            ..doing(*part)
+            ..task(*part)
         });
         setups.push((Workload::SipstoneMix, setup(mix.collect())));
         Ok(setups)
@@ -93,9 +93,9 @@ impl Measuring<'_> {
     }
 }
 
-fn script(number: u16, peers: Peers) -> Doing {
-    Doing {
-        what: What::Script(ScriptId(number)),
+fn script(number: u16, peers: Peers) -> Task {
+    Task {
+        kind: TaskKind::Script(ScriptId(number)),
         share: 1.0,
         peers,
     }

@@ -570,7 +570,7 @@ struct Counted {
 }
 
 /// How long the kernel's send buffer may have no room; a link at its limit has some again soon.
-const SEND_PATIENCE: Duration = Duration::from_millis(20);
+const SEND_TIMEOUT: Duration = Duration::from_millis(20);
 
 fn send_datagrams(
     socket: &PlainSocket,
@@ -592,7 +592,7 @@ fn send_datagrams(
                 waited = false;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && !waited => {
-                wait_for_room(socket, SEND_PATIENCE);
+                wait_for_room(socket, SEND_TIMEOUT);
                 waited = true;
             }
             // Lost, as a network loses.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use load::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
-use load::driver::{LoadPlan, LoadRun, Pace, RunConfig};
+use load::driver::{LoadPlan, LoadGenerator, LoadModel, GeneratorConfig};
 use load::engine::EngineConfig;
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
@@ -75,7 +75,7 @@ impl fmt::Display for Run {
 }
 
 /// Calls of 20 ms, and what became of them.
-fn call(proxy: &Proxy, pace: Pace) -> Run {
+fn call(proxy: &Proxy, model: LoadModel) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -87,14 +87,14 @@ fn call(proxy: &Proxy, pace: Pace) -> Run {
             hold,
             ..CallPlan::default()
         };
-        let mut load = LoadRun::start(RunConfig {
+        let mut load = LoadGenerator::start(GeneratorConfig {
             target,
             users: USERS,
             engine: EngineConfig {
                 domain: target.to_string(),
                 ..EngineConfig::default()
             },
-            ..RunConfig::calls(&plan, &AnswerPlan::default()).expect("scripts of its own")
+            ..GeneratorConfig::calls(&plan, &AnswerPlan::default()).expect("scripts of its own")
         })
         .await
         .expect("it starts");
@@ -104,7 +104,7 @@ fn call(proxy: &Proxy, pace: Pace) -> Run {
         let before = processor_time(proxy);
         let plan = LoadPlan {
             drain: Some(Duration::ZERO),
-            ..LoadPlan::new(RunConfig::CALL, pace)
+            ..LoadPlan::new(GeneratorConfig::CALL, pace)
         };
         let outcome = load.run(plan).await.expect("sockets");
         let used = processor_time(proxy) - before;
@@ -170,7 +170,7 @@ fn held_to_a_fifth_of_a_processor_it_goes_on_completing_calls_at_twice_what_it_c
     };
     let closed = call(
         &proxy,
-        Pace::Closed {
+        LoadModel::Closed {
             count: None,
             time: Some(Duration::from_secs(3)),
         },
@@ -182,7 +182,7 @@ fn held_to_a_fifth_of_a_processor_it_goes_on_completing_calls_at_twice_what_it_c
     let offered = 2.0 * capacity;
     let run = call(
         &proxy,
-        Pace::Open(ArrivalPlan {
+        LoadModel::Open(ArrivalPlan {
             pattern: Pattern::Constant {
                 per_second: offered,
             },

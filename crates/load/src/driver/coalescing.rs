@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::config::{Role, RunConfig};
-use super::plan::What;
+use super::config::{GeneratorConfig, Role};
+use super::plan::TaskKind;
 use crate::script::Script;
 
 /// How often it is looked how much there is to do.
@@ -30,7 +30,7 @@ const LONGEST_WITH_FOLLOW_UPS: Duration = Duration::from_micros(150);
 
 /// How long the turns of a worker may last.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(super) struct CoalescingLimits {
     /// Where each delay is that of one request.
     longest: Duration,
     /// Where it is that of several.
@@ -40,8 +40,8 @@ pub(super) struct Turns {
     scripts: Vec<Arc<Script>>,
 }
 
-impl Turns {
-    pub(super) fn new(config: &RunConfig, is_stamped: bool) -> Turns {
+impl CoalescingLimits {
+    pub(super) fn new(config: &GeneratorConfig, is_stamped: bool) -> CoalescingLimits {
         let is_among_ourselves = config.role == Role::Both && config.direct;
         let longest = if is_among_ourselves {
             LONGEST_AMONG_OURSELVES
@@ -59,7 +59,7 @@ impl Turns {
         let directory = &config.engine.directory;
         let has_logins = directory.password.is_some()
             || directory.listed.iter().any(|user| user.password.is_some());
-        Turns {
+        CoalescingLimits {
             longest,
             with_follow_ups,
             has_logins,
@@ -68,9 +68,9 @@ impl Turns {
     }
 
     /// While so much is done.
-    pub(super) fn longest(&self, work: impl IntoIterator<Item = What>) -> Duration {
-        let mut work = work.into_iter();
-        match self.has_logins || work.any(|what| self.has_follow_ups(what)) {
+    pub(super) fn longest(&self, tasks: impl IntoIterator<Item = TaskKind>) -> Duration {
+        let mut tasks = tasks.into_iter();
+        match self.has_logins || tasks.any(|task| self.has_follow_ups(task)) {
             true => self.with_follow_ups,
             false => self.longest,
         }
@@ -81,11 +81,11 @@ impl Turns {
         self.with_follow_ups
     }
 
-    fn has_follow_ups(&self, what: What) -> bool {
-        match what {
+    fn has_follow_ups(&self, task: TaskKind) -> bool {
+        match task {
             // A registrar that wants longer registrations has the REGISTER repeated (RFC 3261 section 10.2.8).
-            What::Register | What::Unregister => true,
-            What::Script(id) => {
+            TaskKind::Register | TaskKind::Unregister => true,
+            TaskKind::Script(id) => {
                 let script = self.scripts.get(usize::from(id.0));
                 script.is_none_or(|script| !script.asks_once())
             }
@@ -98,7 +98,7 @@ impl Turns {
 /// right, since the kernel notes when datagrams come; but attempts begin, and requests of peers are answered,
 /// later by up to a turn.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct Coalescer {
     /// When the present window began, and how many messages had been received then.
     window: (Instant, u64),
     /// How long a turn may last.
@@ -118,10 +118,10 @@ pub(super) struct Wait {
     pub(super) until: Option<Instant>,
 }
 
-impl Pace {
-    /// Turns last no longer than `longest`.
-    pub(super) fn new(now: Instant, longest: Duration) -> Pace {
-        Pace {
+impl Coalescer {
+    /// CoalescingLimits last no longer than `longest`.
+    pub(super) fn new(now: Instant, longest: Duration) -> Coalescer {
+        Coalescer {
             window: (now, 0),
             longest,
             turn: Duration::ZERO,
@@ -190,64 +190,68 @@ mod tests {
 
     #[test]
     fn turns_are_short_where_delays_have_several_requests_in_them() {
-        let calls = RunConfig {
+        let calls = GeneratorConfig {
             role: Role::Callers,
-            ..RunConfig::calls(&CallPlan::default(), &AnswerPlan::default()).unwrap()
+            ..GeneratorConfig::calls(&CallPlan::default(), &AnswerPlan::default()).unwrap()
         };
-        let of = |config: &RunConfig, what| Turns::new(config, true).longest([what]);
-        assert_eq!(of(&calls, RunConfig::CALL), LONGEST);
-        assert_eq!(of(&calls, What::Register), LONGEST_WITH_FOLLOW_UPS);
-        let unstamped = Turns::new(&calls, false);
+        let of =
+            |config: &GeneratorConfig, task| CoalescingLimits::new(config, true).longest([task]);
+        assert_eq!(of(&calls, GeneratorConfig::CALL), LONGEST);
+        assert_eq!(of(&calls, TaskKind::Register), LONGEST_WITH_FOLLOW_UPS);
+        let unstamped = CoalescingLimits::new(&calls, false);
         assert_eq!(unstamped.longest([]), LONGEST_WITHOUT_STAMPS);
-        let both = RunConfig {
+        let both = GeneratorConfig {
             role: Role::Both,
             ..calls.clone()
         };
-        assert_eq!(of(&both, RunConfig::CALL), LONGEST_OF_CALLEES);
-        let direct = |role| RunConfig {
+        assert_eq!(of(&both, GeneratorConfig::CALL), LONGEST_OF_CALLEES);
+        let direct = |role| GeneratorConfig {
             role,
             direct: true,
             ..calls.clone()
         };
         let ourselves = direct(Role::Both);
-        for what in [RunConfig::CALL, What::Register] {
-            assert_eq!(of(&ourselves, what), LONGEST_AMONG_OURSELVES);
+        for task in [GeneratorConfig::CALL, TaskKind::Register] {
+            assert_eq!(of(&ourselves, task), LONGEST_AMONG_OURSELVES);
         }
         // Whether they wait for each other over TCP or over UDP.
-        let unstamped = Turns::new(&ourselves, false);
+        let unstamped = CoalescingLimits::new(&ourselves, false);
         assert_eq!(
-            unstamped.longest([RunConfig::CALL]),
+            unstamped.longest([GeneratorConfig::CALL]),
             LONGEST_AMONG_OURSELVES
         );
         assert_eq!(unstamped.with_follow_ups(), LONGEST_AMONG_OURSELVES);
         // Whoever calls them is another process.
         assert_eq!(
-            of(&direct(Role::Callees), RunConfig::CALL),
+            of(&direct(Role::Callees), GeneratorConfig::CALL),
             LONGEST_OF_CALLEES
         );
-        assert_eq!(of(&direct(Role::Callers), RunConfig::CALL), LONGEST);
+        assert_eq!(of(&direct(Role::Callers), GeneratorConfig::CALL), LONGEST);
 
         let directory = Directory {
             password: Some("secret".to_owned()),
             ..Directory::default()
         };
-        let challenged = RunConfig {
+        let challenged = GeneratorConfig {
             engine: EngineConfig {
                 directory: Arc::new(directory),
                 ..EngineConfig::default()
             },
             ..calls.clone()
         };
-        assert_eq!(of(&challenged, RunConfig::CALL), LONGEST_WITH_FOLLOW_UPS);
+        assert_eq!(
+            of(&challenged, GeneratorConfig::CALL),
+            LONGEST_WITH_FOLLOW_UPS
+        );
 
         // Nobody knows what a scenario takes the time of.
         let steps: Vec<Step> = builtin::options().unwrap().steps().to_vec();
         let scenario = Script::new("of its own", steps, Vec::new()).unwrap();
-        let scenario = RunConfig {
+        let scenario = GeneratorConfig {
             scripts: vec![Arc::new(builtin::options().unwrap()), Arc::new(scenario)],
             ..calls
         };
-        let of = |number| of(&scenario, What::Script(ScriptId(number)));
+        let of = |number| of(&scenario, TaskKind::Script(ScriptId(number)));
         assert_eq!(of(0), LONGEST);
         assert_eq!(of(1), LONGEST_WITH_FOLLOW_UPS);
     }
@@ -268,24 +272,30 @@ mod tests {
     #[test]
     fn whoever_has_little_to_do_waits_for_what_is_due() {
         let now = Instant::now();
-        let mut pace = Pace::new(now, Duration::from_millis(1));
+        let mut coalescer = Coalescer::new(now, Duration::from_millis(1));
         let due = Some(now + Duration::from_millis(20));
         let at_once = |until| Wait {
             pause: Duration::ZERO,
             until,
         };
-        assert_eq!(pace.end_turn(now, due, false, 0), at_once(due));
-        assert_eq!(pace.end_turn(now, None, false, 0), at_once(None));
+        assert_eq!(coalescer.end_turn(now, due, false, 0), at_once(due));
+        assert_eq!(coalescer.end_turn(now, None, false, 0), at_once(None));
         // Until the next window it is not known that there is more.
-        assert_eq!(pace.end_turn(now, due, false, 200), at_once(due));
+        assert_eq!(coalescer.end_turn(now, due, false, 200), at_once(due));
         let later = now + WINDOW;
-        assert_eq!(pace.end_turn(later, due, true, 200), at_once(Some(later)));
-        let wait = pace.end_turn(later, due, false, 200);
+        assert_eq!(
+            coalescer.end_turn(later, due, true, 200),
+            at_once(Some(later))
+        );
+        let wait = coalescer.end_turn(later, due, false, 200);
         let pause = Duration::from_millis(1);
         let until = Some(later + pause);
         assert_eq!(wait, Wait { pause, until });
         // A turn that took longer is followed at once.
         let late = later + 3 * pause;
-        assert_eq!(pace.end_turn(late, due, false, 200), at_once(Some(late)));
+        assert_eq!(
+            coalescer.end_turn(late, due, false, 200),
+            at_once(Some(late))
+        );
     }
 }

@@ -14,11 +14,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 use super::background::{BackgroundTotal, Running};
+use super::coalescing::CoalescingLimits;
 use super::command::{Command, Control, Mailbox, Reply, Report};
-use super::config::{Connections, Role, RunConfig};
+use super::config::{Connections, GeneratorConfig, Role};
 use super::error::LoadError;
 use super::media::{CallsWithMedia, MediaTotal};
-use super::pace::Turns;
 use super::phase::Population;
 use super::plan::LoadPlan;
 use super::usage::ProcessorTime;
@@ -38,16 +38,16 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 const REGISTRATION_CHECK: Duration = Duration::from_millis(50);
 
 /// How much longer than connections may take to open a worker may take to say so.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_MARGIN: Duration = Duration::from_secs(10);
 
 /// How long a registrar may take to remove all bindings, and how much longer for each.
 const UNREGISTERING: Duration = Duration::from_secs(5);
 const UNREGISTERING_ONE: Duration = Duration::from_millis(1);
 
-/// Emulated users on real sockets. Dropping it ends its threads; [`shutdown`](LoadRun::shutdown) also waits for
+/// Emulated users on real sockets. Dropping it ends its threads; [`shutdown`](LoadGenerator::shutdown) also waits for
 /// connections to be closed as their transport has it.
 #[derive(Debug)]
-pub struct LoadRun {
+pub struct LoadGenerator {
     workers: Vec<JoinHandle<()>>,
     replies: UnboundedReceiver<Reply>,
     control: Control,
@@ -115,19 +115,19 @@ pub struct Outcome {
     pub media: Option<Box<MediaTotal>>,
 }
 
-impl LoadRun {
+impl LoadGenerator {
     /// Starts the workers and opens all connections.
     ///
     /// # Errors
     /// When sockets cannot be opened, the target refuses connections, or settings contradict each other.
-    pub async fn start(config: RunConfig) -> Result<LoadRun, LoadError> {
+    pub async fn start(config: GeneratorConfig) -> Result<LoadGenerator, LoadError> {
         check(&config)?;
         let count = workers(&config);
         if config.connections == Connections::PerUser {
             open_files::allow(2 * u64::from(config.users));
         }
         let background = config.background.map(Running::start).transpose()?;
-        let patience = config.connect_within + PATIENCE;
+        let limit = config.connect_within + REPLY_MARGIN;
         let (sender, replies) = unbounded_channel();
         let config = Arc::new(config);
         let mut rng = ChaCha12Rng::seed_from_u64(config.seed);
@@ -140,19 +140,19 @@ impl LoadRun {
             };
             let (config, replies) = (config.clone(), sender.clone());
             let rng = ChaCha12Rng::from_rng(&mut rng);
-            let (told, tell) = tokio::sync::oneshot::channel();
+            let (sender, receiver) = tokio::sync::oneshot::channel();
             let thread = thread::Builder::new()
                 .name(format!("load-{worker}"))
-                .spawn(move || begin_worker(&config, share, rng, replies, told))?;
+                .spawn(move || begin_worker(&config, share, rng, replies, sender))?;
             threads.push(thread);
-            built.push(tell);
+            built.push(receiver);
         }
         drop(sender);
         let mut mailboxes = Vec::new();
         let mut listening = Vec::new();
         let mut encapsulation = None;
-        for tell in built {
-            let built = tell.await.map_err(|_| LoadError::Stopped)??;
+        for receiver in built {
+            let built = receiver.await.map_err(|_| LoadError::Stopped)??;
             mailboxes.push(built.mailbox);
             listening.extend(built.listening);
             encapsulation = encapsulation.or(built.encapsulation);
@@ -167,7 +167,7 @@ impl LoadRun {
             is_paused: false,
             changes: 0,
         };
-        let mut load = LoadRun {
+        let mut load = LoadGenerator {
             workers: threads,
             replies,
             control: Control::new(mailboxes.into()),
@@ -180,7 +180,7 @@ impl LoadRun {
             dropped: 0,
             users: config.users * if config.role == Role::Both { 2 } else { 1 },
         };
-        match tokio::time::timeout(patience, load.all_ready()).await {
+        match tokio::time::timeout(limit, load.all_ready()).await {
             Ok(ready) => ready.map(|()| load),
             Err(_) => Err(LoadError::Stopped),
         }
@@ -197,7 +197,7 @@ impl LoadRun {
         within: Duration,
     ) -> Result<Outcome, LoadError> {
         let started = Instant::now();
-        self.control.tell(&Command::Register {
+        self.control.send(&Command::Register {
             started,
             per_second,
         });
@@ -221,7 +221,7 @@ impl LoadRun {
     /// When the workers stop.
     pub async fn unregister(&mut self, within: Duration) -> Result<Outcome, LoadError> {
         let started = Instant::now();
-        self.control.tell(&Command::Unregister { started });
+        self.control.send(&Command::Unregister { started });
         let until = Until {
             end: started.checked_add(within),
             registered: false,
@@ -230,7 +230,7 @@ impl LoadRun {
             .await
     }
 
-    /// How long to wait for [`unregister`](LoadRun::unregister): a registrar that answers has removed all bindings by then.
+    /// How long to wait for [`unregister`](LoadGenerator::unregister): a registrar that answers has removed all bindings by then.
     pub fn time_to_unregister(&self) -> Duration {
         UNREGISTERING.saturating_add(UNREGISTERING_ONE.saturating_mul(self.users))
     }
@@ -243,7 +243,7 @@ impl LoadRun {
     pub async fn run(&mut self, plan: LoadPlan) -> Result<Outcome, LoadError> {
         let started = Instant::now();
         let plan = Arc::new(plan);
-        self.control.tell(&Command::Run { started, plan });
+        self.control.send(&Command::Run { started, plan });
         let limits = Until {
             end: None,
             registered: false,
@@ -252,13 +252,13 @@ impl LoadRun {
             .await
     }
 
-    /// Shows what has been measured so far: once in each [interval](RunConfig::interval), or as often as
-    /// [`show_every`](LoadRun::show_every) says, and more often within the first one.
+    /// Shows what has been measured so far: once in each [interval](GeneratorConfig::interval), or as often as
+    /// [`show_every`](LoadGenerator::show_every) says, and more often within the first one.
     pub fn live(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.live.subscribe()
     }
 
-    /// How often [`live`](LoadRun::live) shows what has been measured so far. Each time costs every worker a copy of its
+    /// How often [`live`](LoadGenerator::live) shows what has been measured so far. Each time costs every worker a copy of its
     /// statistics.
     pub fn show_every(&mut self, every: Duration) {
         self.live_every = every;
@@ -285,7 +285,7 @@ impl LoadRun {
     /// # Errors
     /// When the workers have stopped.
     pub async fn wire_statistics(&mut self) -> Result<WireStatistics, LoadError> {
-        self.control.tell(&Command::Report);
+        self.control.send(&Command::Report);
         let mut collected = Collected::default();
         while collected.reports < self.workers.len() {
             if let Reply::Report(report) = self.reply().await? {
@@ -297,7 +297,7 @@ impl LoadRun {
 
     /// Closes all connections, and waits until they are closed as their transport has it.
     pub async fn shutdown(mut self) {
-        self.control.tell(&Command::Shutdown);
+        self.control.send(&Command::Shutdown);
         // Workers drop their ends when their connections are closed.
         while self.replies.recv().await.is_some() {}
         for worker in self.workers.drain(..) {
@@ -324,7 +324,7 @@ impl LoadRun {
         }
     }
 
-    /// Waits until workers have done what they were told, or have had their time, and collects what they
+    /// Waits until workers have done what they were sender, or have had their time, and collects what they
     /// measured.
     async fn fulfil(
         &mut self,
@@ -372,7 +372,7 @@ impl LoadRun {
                     if !asked {
                         asked = true;
                         changes = control.changes();
-                        control.tell(&Command::Report);
+                        control.send(&Command::Report);
                     }
                 },
                 () = control.quitting() => break,
@@ -387,7 +387,7 @@ impl LoadRun {
             background.end();
         }
         changes = control.changes();
-        control.tell(end);
+        control.send(end);
         let mut finished = Collected::default();
         while finished.reports < workers {
             if let Reply::Finished(report) = self.reply().await? {
@@ -441,9 +441,9 @@ impl LoadRun {
     }
 }
 
-impl Drop for LoadRun {
+impl Drop for LoadGenerator {
     fn drop(&mut self) {
-        self.control.tell(&Command::Shutdown);
+        self.control.send(&Command::Shutdown);
     }
 }
 
@@ -503,11 +503,11 @@ impl Drop for Farewell {
 /// The thread of a worker: its sockets are opened in it, since what carries some transports runs on one
 /// thread alone.
 fn begin_worker(
-    config: &RunConfig,
+    config: &GeneratorConfig,
     share: Share,
     mut rng: ChaCha12Rng,
     replies: UnboundedSender<Reply>,
-    told: oneshot::Sender<Result<Built, LoadError>>,
+    sender: oneshot::Sender<Result<Built, LoadError>>,
 ) {
     let _farewell = Farewell(replies.clone());
     let population = population(config, share);
@@ -526,14 +526,14 @@ fn begin_worker(
     let setup = match setup::build(config, population, link_seed, hasher, &mut users) {
         Ok(setup) => setup,
         Err(error) => {
-            told.send(Err(error)).ok();
+            sender.send(Err(error)).ok();
             return;
         }
     };
     let media = match CallsWithMedia::open(config) {
         Ok(media) => media,
         Err(error) => {
-            told.send(Err(error)).ok();
+            sender.send(Err(error)).ok();
             return;
         }
     };
@@ -546,10 +546,10 @@ fn begin_worker(
         listening: setup.listening,
         encapsulation: setup.encapsulation,
     };
-    if told.send(Ok(built)).is_err() {
+    if sender.send(Ok(built)).is_err() {
         return;
     }
-    let turns = Turns::new(config, setup.carrier.is_stamped());
+    let coalescing = CoalescingLimits::new(config, setup.carrier.is_stamped());
     worker::run(worker::Parts {
         users,
         carrier: setup.carrier,
@@ -560,7 +560,7 @@ fn begin_worker(
         records: config.records.clone(),
         interval: config.interval,
         connect_by: Instant::now() + config.connect_within,
-        turns,
+        coalescing,
         transport: config.transport,
         has_second: config.second_target.is_some(),
         rng,
@@ -568,7 +568,7 @@ fn begin_worker(
 }
 
 /// What makes no sense, before anything is opened.
-fn check(config: &RunConfig) -> Result<(), LoadError> {
+fn check(config: &GeneratorConfig) -> Result<(), LoadError> {
     match config.users {
         0 => Err(LoadError::Settings("a run needs at least one user")),
         MOST_USERS.. => Err(LoadError::Settings("a run has 100,000,000 callers at most")),
@@ -583,7 +583,7 @@ fn check(config: &RunConfig) -> Result<(), LoadError> {
 const MOST_USERS: u32 = 100_000_001;
 
 /// How many workers there are.
-fn workers(config: &RunConfig) -> u32 {
+fn workers(config: &GeneratorConfig) -> u32 {
     // Listeners of `sip_net` do not share their address with others.
     if setup::is_listening(config) && !setup::is_plain(config) {
         return 1;
@@ -596,7 +596,7 @@ fn workers(config: &RunConfig) -> u32 {
 }
 
 /// The users of a worker: every n-th of each side.
-fn population(config: &RunConfig, share: Share) -> Population {
+fn population(config: &GeneratorConfig, share: Share) -> Population {
     let range = |first: u32| UserRange {
         first: first + share.worker,
         count: share.of(config.users.into()) as u32,
