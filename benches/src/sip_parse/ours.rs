@@ -9,7 +9,7 @@ use sip::{Message, Name, Uri};
 use super::{RECORD_ROUTE, REQUEST_URI, VIA};
 
 pub(super) fn forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
-    edited(Message::index(invite.clone())?)
+    edited(Message::read(invite.clone())?)
 }
 
 pub(super) fn check_and_forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {

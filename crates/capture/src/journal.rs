@@ -129,7 +129,7 @@ impl Journal {
         else {
             return;
         };
-        let Ok(message) = Message::index(Bytes::copy_from_slice(octets)) else {
+        let Ok(message) = Message::read(Bytes::copy_from_slice(octets)) else {
             return;
         };
         let Some(call_id) = message.call_id() else {

@@ -1,6 +1,7 @@
 //! Content-Length (RFC 3261 sections 18.3 and 20.14).
 
 use crate::syntax;
+use crate::violation::Violation;
 
 /// What the Content-Length fields of a header section say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,5 +33,16 @@ impl ContentLength {
             ContentLength::Is(length) => length.min(available),
             ContentLength::Missing | ContentLength::Unusable => available,
         }
+    }
+}
+
+/// What Content-Length announces has arrived (section 18.3).
+pub(crate) fn check(value: &[u8], body_length: usize) -> Result<(), Violation> {
+    match syntax::number::<usize>(value) {
+        None => Err(Violation::bad_request("Malformed Content-Length")),
+        Some(length) if length > body_length => {
+            Err(Violation::bad_request("Body Shorter Than Content-Length"))
+        }
+        Some(_) => Ok(()),
     }
 }

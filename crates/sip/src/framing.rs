@@ -3,8 +3,9 @@
 use bytes::{Buf, Bytes};
 
 use crate::Name;
-use crate::blocks;
+use crate::content_length::ContentLength;
 use crate::name::NameCode;
+use crate::simd;
 use crate::syntax;
 
 /// How much of a stream is held while a message is incomplete.
@@ -103,16 +104,6 @@ struct Header {
     content_length: ContentLength,
 }
 
-/// What Content-Length says.
-#[derive(Clone, Copy, Debug, Default)]
-enum ContentLength {
-    #[default]
-    Missing,
-    Is(usize),
-    /// It is no number, or is there twice.
-    Unusable,
-}
-
 impl StreamReader {
     /// A reader at the beginning of a stream.
     pub fn new(limits: FramingLimits) -> StreamReader {
@@ -209,7 +200,7 @@ impl Header {
         while let Some(new) = received.get(self.searched..)
             && !new.is_empty()
         {
-            let (mut line_feeds, looked_at) = blocks::equal_in_many(new, b'\n');
+            let (mut line_feeds, looked_at) = simd::equal_in_many(new, b'\n');
             while line_feeds != 0 {
                 let end = self.searched + line_feeds.trailing_zeros() as usize;
                 line_feeds &= line_feeds - 1;
@@ -235,12 +226,9 @@ impl Header {
         let field = &received[self.field_start..self.line_start];
         self.field_start = self.line_start;
         if may_be_content_length(field)
-            && let Some(length) = content_length(field)
+            && let Some(value) = content_length(field)
         {
-            self.content_length = match self.content_length {
-                ContentLength::Missing => length.map_or(ContentLength::Unusable, ContentLength::Is),
-                _ => ContentLength::Unusable,
-            };
+            self.content_length.add(value);
         }
     }
 }
@@ -258,11 +246,11 @@ fn may_be_content_length(field: &[u8]) -> bool {
     }
 }
 
-/// The number in a field, where it is Content-Length; perhaps it is none.
-fn content_length(field: &[u8]) -> Option<Option<usize>> {
+/// The value of a field, where it is Content-Length.
+fn content_length(field: &[u8]) -> Option<&[u8]> {
     let (name, value) = field.split_at(syntax::find_near(b':', field)?);
     let is_length = NameCode::of(syntax::trim_end(name)) == Name::ContentLength.code();
-    is_length.then(|| syntax::number(syntax::trim(&value[1..])))
+    is_length.then(|| syntax::trim(&value[1..]))
 }
 
 #[cfg(test)]
@@ -270,7 +258,7 @@ mod tests {
     use bytes::BytesMut;
 
     use super::*;
-    use crate::line::line_end;
+    use crate::line_ends::LineEnds;
 
     const LIMITS: FramingLimits = FramingLimits {
         header_bytes: 100,
@@ -406,9 +394,9 @@ mod tests {
     fn single_content_length(header: &[u8]) -> Option<usize> {
         let mut lengths = Vec::new();
         let mut at = 0;
-        while let Some(mut end) = line_end(header, at) {
+        while let Some(mut end) = LineEnds::new(header).next_from(at) {
             while let Some(b' ' | b'\t') = header.get(end.next) {
-                end = line_end(header, end.next)?;
+                end = LineEnds::new(header).next_from(end.next)?;
             }
             let line = &header[at..end.end];
             at = end.next;

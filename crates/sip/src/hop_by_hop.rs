@@ -1,8 +1,7 @@
 //! Requests that follow another one over the same hops: its CANCEL, and the ACK to its failure.
 
-use crate::line::line_end;
-use crate::name::NameCode;
-use crate::syntax::{find_near, trim_end};
+use crate::scanner::Scanner;
+use crate::start_line::StartLine;
 use crate::{Message, Method, Name};
 
 /// The ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3).
@@ -23,39 +22,31 @@ pub fn cancel_of(request: &Message) -> Message {
     cancel
 }
 
-/// Writes what of a request the two are made of, for as long as nothing else is to come of it. `false` where it is none.
-pub(crate) fn write_essence(essence: &mut Vec<u8>, request: &[u8]) -> bool {
-    essence.clear();
-    if request.starts_with(b"SIP/") {
+/// Writes as much of a request as its CANCEL and ACK are made of, for a transaction that keeps it for them alone. `false`
+/// where it is none.
+pub(crate) fn write_follower_fields(written: &mut Vec<u8>, request: &[u8]) -> bool {
+    written.clear();
+    let Ok((StartLine::Request { method, uri }, mut scanner)) = Scanner::new(request) else {
         return false;
+    };
+    for part in [method.as_str().as_bytes(), b" ", uri, b" SIP/2.0\r\n"] {
+        written.extend_from_slice(part);
     }
-    let mut at = 0;
-    let (mut has_via, mut is_needed) = (false, true);
-    while let Some(end) = line_end(request, at) {
-        let line = &request[at..end.end];
-        let has_begun = std::mem::replace(&mut at, end.next) > 0;
-        is_needed = match line {
-            [] => break,
-            _ if !has_begun => true,
-            // It goes on.
-            [b' ' | b'\t', ..] => is_needed,
-            [first, ..] if b"VvRrFfTtCcIi".contains(first) => {
-                let name = &line[..find_near(b':', line).unwrap_or(0)];
-                match NameCode::of(trim_end(name)).name() {
-                    Some(Name::Via) => !std::mem::replace(&mut has_via, true),
-                    Some(Name::Route | Name::From | Name::To | Name::CallId | Name::CSeq) => true,
-                    _ => false,
-                }
-            }
+    let mut has_via = false;
+    while let Ok(Some(field)) = scanner.next_field() {
+        let is_needed = match field.name() {
+            Some(Name::Via) => !std::mem::replace(&mut has_via, true),
+            Some(Name::Route | Name::From | Name::To | Name::CallId | Name::CSeq) => true,
             _ => false,
         };
         if is_needed {
-            essence.extend_from_slice(line);
-            essence.extend_from_slice(b"\r\n");
+            for part in [field.name_text(), b": ", field.value(), b"\r\n"] {
+                written.extend_from_slice(part);
+            }
         }
     }
-    essence.extend_from_slice(b"\r\n");
-    at > 0
+    written.extend_from_slice(b"\r\n");
+    true
 }
 
 /// What both have in common: all that routes them as the request was routed.
@@ -139,20 +130,20 @@ mod tests {
     }
 
     #[test]
-    fn the_essence_of_a_request_has_the_same_followers() {
-        let mut essence = Vec::new();
-        assert!(write_essence(&mut essence, INVITE.as_bytes()));
-        assert!(essence.len() < INVITE.len());
+    fn the_kept_of_a_request_has_the_same_followers() {
+        let mut kept = Vec::new();
+        assert!(write_follower_fields(&mut kept, INVITE.as_bytes()));
+        assert!(kept.len() < INVITE.len());
         let whole = read(INVITE);
-        let essence = Message::read(Bytes::from(essence)).expect("a message");
-        assert_eq!(cancel_of(&essence).to_bytes(), cancel_of(&whole).to_bytes());
+        let kept = Message::read(Bytes::from(kept)).expect("a message");
+        assert_eq!(cancel_of(&kept).to_bytes(), cancel_of(&whole).to_bytes());
         let response = read("SIP/2.0 486 Busy Here\r\nTo: <sip:bob@biloxi.com>;tag=9\r\n\r\n");
         assert_eq!(
-            ack_to_failure(&essence, &response).to_bytes(),
+            ack_to_failure(&kept, &response).to_bytes(),
             ack_to_failure(&whole, &response).to_bytes()
         );
         for other in ["", "SIP/2.0 200 OK\r\n\r\n"] {
-            assert!(!write_essence(&mut Vec::new(), other.as_bytes()));
+            assert!(!write_follower_fields(&mut Vec::new(), other.as_bytes()));
         }
     }
 

@@ -8,7 +8,7 @@
 //! about.
 #![forbid(unsafe_code)]
 
-mod blocks;
+mod contact;
 mod content_length;
 mod cseq;
 pub mod dialog;
@@ -16,7 +16,7 @@ pub mod digest;
 mod flow;
 mod framing;
 mod hop_by_hop;
-mod line;
+mod lexer;
 mod line_ends;
 mod list;
 mod message;
@@ -24,9 +24,9 @@ mod method;
 mod name;
 mod name_addr;
 mod parameters;
-mod runs;
 mod scanner;
 pub mod sdp;
+mod simd;
 mod start_line;
 pub mod stun;
 mod syntax;
@@ -35,21 +35,24 @@ pub mod transaction;
 mod uri;
 pub mod user_agent;
 mod via;
-mod weighted;
+mod violation;
+mod weighted_order;
 
+pub use contact::Contact;
 pub use cseq::CSeq;
 pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
 pub use list::list_values;
-pub use message::{Glance, Message, Onward, Values, Violation};
+pub use message::{Glance, Message, Onward, Peek, Values};
 pub use method::Method;
 pub use name::Name;
-pub use name_addr::{Contact, Contacts, NameAddr, NameAddrError};
+pub use name_addr::{NameAddr, NameAddrError};
 pub use parameters::{Parameter, Parameters};
 pub use scanner::{
     HeaderField, MAXIMUM_FIELDS, ReadError, Scanner, begins_with_start_line, peek_call_id,
 };
 pub use start_line::StartLine;
 pub use uri::{Host, Scheme, SipUri, TelUri, Uri, UriError, UriParameters};
-pub use via::{Via, ViaError};
-pub use weighted::by_weight;
+pub use via::{MAGIC_COOKIE, Via, ViaError};
+pub use violation::Violation;
+pub use weighted_order::by_weight;

@@ -1,6 +1,6 @@
 //! Where lines end (RFC 3261 section 7).
 
-use crate::blocks;
+use crate::simd;
 
 /// The end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,17 +73,17 @@ impl<'a> LineEnds<'a> {
         let mut at = start;
         loop {
             let offset = at.wrapping_sub(self.block_start);
-            if offset < blocks::MANY {
+            if offset < simd::MANY {
                 let candidates = self.candidates >> offset;
                 if candidates != 0 {
                     return at + candidates.trailing_zeros() as usize;
                 }
-                at = self.block_start + blocks::MANY;
+                at = self.block_start + simd::MANY;
             }
             self.candidates = match self.text.get(at..).and_then(|rest| rest.first_chunk()) {
-                Some(many) => blocks::below_in_many(many, BOUND),
+                Some(many) => simd::below_in_many(many, BOUND),
                 None if at >= self.text.len() => return self.text.len(),
-                None => blocks::below_in_last(&self.text[at..], BOUND),
+                None => simd::below_in_last(&self.text[at..], BOUND),
             };
             self.block_start = at;
         }

@@ -56,9 +56,24 @@ pub(crate) fn first_value(list: &[u8]) -> Option<FirstValue> {
     None
 }
 
+/// Whether a list has at least one value, none of them empty, and each keeps a rule.
+pub(crate) fn is_well_formed_list(list: &[u8], is_well_formed: impl Fn(&[u8]) -> bool) -> bool {
+    let mut rest = list;
+    loop {
+        let (value, behind) = rest.split_at(value_length(rest));
+        if !is_well_formed(syntax::trim(value)) {
+            return false;
+        }
+        match behind {
+            [_comma, behind @ ..] => rest = behind,
+            [] => return true,
+        }
+    }
+}
+
 /// How long the first value of a list is: up to the first comma that is neither in quotation marks
 /// nor in angle brackets.
-pub(crate) fn value_length(list: &[u8]) -> usize {
+fn value_length(list: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = syntax::find_any([b',', b'"', b'<'], &list[at..]) {
         at += found;

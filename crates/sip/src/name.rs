@@ -166,14 +166,6 @@ impl NameCode {
         usize::from(self.0)
     }
 
-    /// The long form of a known name; nothing of any other.
-    #[inline(always)]
-    pub(crate) fn spelling(self) -> &'static str {
-        SPELLINGS
-            .get(usize::from(self.0))
-            .map_or("", |(long, _)| long)
-    }
-
     /// The known name filed under this code.
     pub(crate) fn name(self) -> Option<Name<'static>> {
         Name::KNOWN.get(usize::from(self.0)).copied()

@@ -1,12 +1,12 @@
 //! Addresses in header fields: From, To, Contact, Route and their like.
 
 use std::borrow::Cow;
-use std::num::NonZeroUsize;
 
-use crate::runs::Runs;
+use crate::lexer::Lexer;
+use crate::list::is_well_formed_list;
 use crate::syntax::{self, trim, trim_end, trim_start};
-use crate::uri::{PlacedUri, PlainUri, SCHEME, parameters_end};
-use crate::{Parameters, SipUri, Uri, UriError, Values};
+use crate::uri::{PlainUri, parameters_end};
+use crate::{Parameters, Uri, UriError};
 
 /// Why a value is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,26 +30,9 @@ pub struct NameAddr<'a> {
     uri: &'a str,
     in_brackets: bool,
     parameters: Parameters<'a>,
-    /// What is known of the URI.
-    places: Option<PlacedUri>,
 }
 
 impl<'a> NameAddr<'a> {
-    /// A value without a display name that was read before, its URI in angle brackets of this length.
-    pub(crate) fn of_places(
-        value: &'a [u8],
-        bracketed: usize,
-        places: PlacedUri,
-    ) -> Option<NameAddr<'a>> {
-        Some(NameAddr {
-            display_name: b"",
-            uri: std::str::from_utf8(value.get(1..bracketed.checked_sub(1)?)?).ok()?,
-            in_brackets: true,
-            parameters: Parameters::new(value.get(bracketed..)?),
-            places: Some(places),
-        })
-    }
-
     /// Parses one value. Parameters outside angle brackets belong to the header field, not to the
     /// URI (RFC 3261 section 20.10). The URI itself is not looked at.
     pub fn parse(value: &'a [u8]) -> Result<NameAddr<'a>, NameAddrError> {
@@ -77,7 +60,6 @@ impl<'a> NameAddr<'a> {
             uri,
             in_brackets: true,
             parameters: Parameters::new(parameters),
-            places: None,
         })
     }
 
@@ -96,7 +78,6 @@ impl<'a> NameAddr<'a> {
             uri,
             in_brackets: false,
             parameters: Parameters::new(parameters),
-            places: None,
         })
     }
 
@@ -143,11 +124,7 @@ impl<'a> NameAddr<'a> {
 
     /// The URI, parsed.
     pub fn parse_uri(&self) -> Result<Uri<'a>, UriError> {
-        let known = self.places.as_ref();
-        match known.and_then(|places| SipUri::of_places(self.uri, places)) {
-            Some(uri) => Ok(Uri::Sip(uri)),
-            None => Uri::parse(self.uri),
-        }
+        Uri::parse(self.uri)
     }
 
     /// The tag parameter (RFC 3261 section 19.3).
@@ -178,14 +155,9 @@ impl<'a> NameAddr<'a> {
         syntax::number(self.parameters.get("expires")?.as_bytes())
     }
 
-    /// Whether the URI stands in angle brackets.
-    pub(crate) fn is_in_brackets(&self) -> bool {
-        self.in_brackets
-    }
-
     /// Whether all parts keep to the grammar: a display name of tokens or one quoted string, a URI,
     /// which stands in angle brackets when it has a comma or a question mark, and parameters.
-    pub(crate) fn is_well_formed(&self) -> bool {
+    fn is_well_formed(&self) -> bool {
         let display_name_is_well_formed = self.display_name.first() == Some(&b'"')
             || syntax::all(self.display_name, syntax::DISPLAY_NAME);
         display_name_is_well_formed
@@ -195,131 +167,82 @@ impl<'a> NameAddr<'a> {
     }
 }
 
-/// An address as most are: a SIP URI in angle brackets without escapes, password and headers, its host not in brackets
-/// of its own, with or without a display name before it and parameters without quotation marks behind it. Such a one is
-/// well-formed, and is no list of several; it is told in a tenth of the time that the parser takes.
-///
-/// It is two numbers, which a function returns faster than three.
-#[derive(Clone, Copy)]
-pub(crate) struct PlainAddress {
-    end: NonZeroUsize,
-    /// Twice the length of the head, and whether there is a lone tag.
-    head_and_tag: u32,
+/// The tag of an address (section 19.3); `None` where it has none, or is malformed.
+pub(crate) fn tag_of(value: &[u8]) -> Option<&str> {
+    // Most addresses are a URI in angle brackets, and nothing but a tag behind it.
+    if let Some(bracketed) = value.strip_prefix(b"<")
+        && let Some(uri_length) = syntax::find(b'>', bracketed)
+        && bracketed[..uri_length].is_ascii()
+    {
+        match bracketed[uri_length + 1..].strip_prefix(b";tag=") {
+            Some(tag) if syntax::is_token(tag) => return std::str::from_utf8(tag).ok(),
+            None if bracketed.len() == uri_length + 1 => return None,
+            _ => {}
+        }
+    }
+    NameAddr::parse(value).ok()?.tag()
 }
 
-impl PlainAddress {
-    /// Reads what begins at a place, as far as it may be an address. `None` where that takes more than a glance.
-    #[inline(never)]
-    pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainAddress> {
-        let (_, uri_start) = PlainAddress::read_before(text, start)?;
-        let uri = PlainUri::read_here(text, uri_start)?;
-        PlainAddress::read_behind(text, start, &uri)
-    }
-
-    /// [`read`](PlainAddress::read) for who wants to know where the parts of the URI are: `None` where that is not known,
-    /// or there is a display name.
-    #[inline(never)]
-    pub(crate) fn read_with_places(
-        text: &mut Runs<'_>,
-        start: usize,
-        places: &mut Option<PlacedUri>,
-    ) -> Option<PlainAddress> {
-        let (at, uri_start) = PlainAddress::read_before(text, start)?;
-        let uri = PlainUri::read_here(text, uri_start)?;
-        let address = PlainAddress::read_behind(text, start, &uri)?;
-        *places = match at == start {
-            true => uri.placed(at + 1),
-            false => None,
-        };
-        Some(address)
-    }
-
-    /// Reads what stands before a URI. Returns where the angle bracket is, and what is behind the scheme.
-    #[inline(always)]
-    fn read_before(text: &mut Runs<'_>, start: usize) -> Option<(usize, usize)> {
-        const BEFORE: &[u8; 5] = b"<sip:";
-        let mut at = start;
-        if text.octet(at) != Some(b'<') {
-            at = display_name_end(text, at)?;
-        }
-        let is_there = text.text().get(at..)?.first_chunk() == Some(BEFORE);
-        is_there.then_some((at, at + BEFORE.len()))
-    }
-
-    /// Reads what stands behind the URI of an address that begins at a place.
-    #[inline(always)]
-    fn read_behind(text: &mut Runs<'_>, start: usize, uri: &PlainUri) -> Option<PlainAddress> {
-        if uri.behind != b'>' {
-            return None;
-        }
-        let head_end = uri.end + 1;
-        let Some(octet @ b';') = text.octet(head_end) else {
-            return PlainAddress::of_places(start, head_end, head_end, false);
-        };
-        const TAG: &[u8; 5] = b";tag=";
-        let parameters = text.text().get(head_end..).unwrap_or_default();
-        let (names, values) = (syntax::TOKEN, syntax::ASCII_VALUE);
-        let mut others = (head_end, octet);
-        if parameters.first_chunk() == Some(TAG) {
-            let tag = head_end + TAG.len();
-            others = text.end_and_octet(tag, values);
-            let (end, octet) = others;
-            if end == tag {
-                return None;
-            }
-            if octet != b';' {
-                return PlainAddress::of_places(start, head_end, end, true);
-            }
-        }
-        let (end, _) = parameters_end(text, others, names, values)?;
-        PlainAddress::of_places(start, head_end, end, false)
-    }
-
-    #[inline(always)]
-    fn of_places(
-        start: usize,
-        head_end: usize,
-        end: usize,
-        has_lone_tag: bool,
-    ) -> Option<PlainAddress> {
-        let head = u16::try_from(head_end - start).unwrap_or_default();
-        Some(PlainAddress {
-            end: NonZeroUsize::new(end)?,
-            head_and_tag: u32::from(head) << 1 | u32::from(has_lone_tag),
-        })
-    }
-
-    /// Behind the parameters.
-    #[inline(always)]
-    pub(crate) fn end(&self) -> usize {
-        self.end.get()
-    }
-
-    /// Up to behind the angle bracket; 0 where that is far. From there on there is nothing beyond ASCII.
-    #[inline(always)]
-    pub(crate) fn head(&self) -> u16 {
-        (self.head_and_tag >> 1) as u16
-    }
-
-    /// Whether `;tag=` and its value is all that is between the head and the end.
-    #[inline(always)]
-    pub(crate) fn has_lone_tag(&self) -> bool {
-        self.head_and_tag & 1 != 0
-    }
+/// Whether a value is an address that keeps to the grammar.
+pub(crate) fn is_well_formed_address(value: &[u8]) -> bool {
+    is_plain_address(value) || NameAddr::parse(value).is_ok_and(|address| address.is_well_formed())
 }
 
-/// Behind the display name that begins at a place, in quotation marks or without, and the spaces behind it. `None` where
+/// Whether all values of a list are [well-formed addresses](is_well_formed_address).
+pub(crate) fn are_well_formed_addresses(list: &[u8]) -> bool {
+    // Most have one.
+    is_plain_address(list) || is_well_formed_list(list, is_well_formed_address)
+}
+
+/// As [`are_well_formed_addresses`], of Route and Record-Route, whose URIs stand in angle brackets (sections 20.30 and
+/// 20.34).
+pub(crate) fn are_well_formed_routes(list: &[u8]) -> bool {
+    let is_well_formed = |value: &[u8]| {
+        is_plain_address(value)
+            || NameAddr::parse(value).is_ok_and(|route| route.in_brackets && route.is_well_formed())
+    };
+    is_plain_address(list) || is_well_formed_list(list, is_well_formed)
+}
+
+/// Whether a value is an address as most are: a SIP URI in angle brackets without escapes, password and headers, its host
+/// not in brackets of its own, with or without a display name before it and parameters without quotation marks behind it.
+/// Such a one is well-formed, and is no list of several; it is told in a tenth of the time that the parser takes.
+fn is_plain_address(value: &[u8]) -> bool {
+    plain_address_end(&mut Lexer::new(value)) == Some(value.len())
+}
+
+/// Behind what a text begins with that may be an address as most are.
+fn plain_address_end(text: &mut Lexer<'_>) -> Option<usize> {
+    const BEFORE: &[u8; 5] = b"<sip:";
+    let bracket = match text.octet(0)? {
+        b'<' => 0,
+        _ => display_name_end(text)?,
+    };
+    if text.text().get(bracket..)?.first_chunk() != Some(BEFORE) {
+        return None;
+    }
+    let uri = PlainUri::read(text, bracket + BEFORE.len())?;
+    if uri.behind != b'>' {
+        return None;
+    }
+    let start = uri.end + 1;
+    let octet = text.octet(start).unwrap_or_default();
+    let (end, _) = parameters_end(text, (start, octet), syntax::TOKEN, syntax::ASCII_VALUE)?;
+    Some(end)
+}
+
+/// Behind the display name that a text begins with, in quotation marks or without, and the spaces behind it. `None` where
 /// there is none on this line.
-fn display_name_end(runs: &mut Runs<'_>, start: usize) -> Option<usize> {
-    match runs.octet(start)? {
+fn display_name_end(lexer: &mut Lexer<'_>) -> Option<usize> {
+    match lexer.octet(0)? {
         b'"' => {}
         // It does not begin here.
         b' ' => return None,
-        _ => return Some(runs.end(start, syntax::WORDS)),
+        _ => return Some(lexer.end(0, syntax::WORDS)),
     }
-    let text = runs.text();
+    let text = lexer.text();
     // Most have nothing but words.
-    let (mut at, octet) = runs.end_and_octet(start + 1, syntax::WORDS);
+    let (mut at, octet) = lexer.end_and_octet(1, syntax::WORDS);
     if octet != b'"' {
         loop {
             at += syntax::find_in_quotation(text.get(at..)?)?;
@@ -338,18 +261,6 @@ fn display_name_end(runs: &mut Runs<'_>, start: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Whether a value is an address as most are.
-pub(crate) fn is_plain_address(value: &[u8]) -> bool {
-    PlainAddress::read(&mut Runs::new(value), 0).is_some_and(|address| address.end() == value.len())
-}
-
-/// Whether a text is a SIP URI as [`is_plain_address`] has it in its angle brackets.
-pub(crate) fn is_plain_uri(text: &[u8]) -> bool {
-    text.starts_with(SCHEME.as_bytes())
-        && PlainUri::read(&mut Runs::new(text), SCHEME.len())
-            .is_some_and(|uri| uri.end == text.len())
-}
-
 /// `qvalue` (RFC 3261 section 25.1), in thousandths.
 fn parse_q(text: &str) -> Option<u16> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -362,32 +273,6 @@ fn parse_q(text: &str) -> Option<u16> {
         thousandths += syntax::number::<u16>(&[digit])? * weight;
     }
     (thousandths <= 1000).then_some(thousandths)
-}
-
-/// A value of a Contact header field.
-#[derive(Clone, Copy, Debug)]
-pub enum Contact<'a> {
-    /// `*`: all bindings of an address of record (RFC 3261 section 10.2.2).
-    All,
-    /// An address.
-    Address(NameAddr<'a>),
-}
-
-/// The values of a message's Contact fields.
-#[derive(Clone, Debug)]
-pub struct Contacts<'a> {
-    pub(crate) values: Values<'a>,
-}
-
-impl<'a> Iterator for Contacts<'a> {
-    type Item = Result<Contact<'a>, NameAddrError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.values.next()? {
-            b"*" => Some(Ok(Contact::All)),
-            value => Some(NameAddr::parse(value).map(Contact::Address)),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -58,11 +58,6 @@ impl<'a> Parameters<'a> {
         self.get(name).is_some()
     }
 
-    /// The text that it walks.
-    pub(crate) fn text(&self) -> &'a [u8] {
-        self.text
-    }
-
     /// The next parameter in octets, well-formed or not.
     pub(crate) fn next_raw(&mut self) -> Option<RawParameter<'a>> {
         let [_semicolon, after @ ..] = self.text else {

@@ -56,15 +56,26 @@ pub(crate) struct LineFlaws {
     pub(crate) unterminated: bool,
 }
 
-/// A header field of a message that is scanned.
+/// A header field, borrowed from its message.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderField<'a> {
-    /// The line with its line end, and those that continue it.
-    line: &'a [u8],
     name: NameCode,
-    name_length: u16,
-    value_start: u32,
-    value_end: u32,
+    name_text: &'a [u8],
+    value: &'a [u8],
+}
+
+/// Where a header field is, counted from the start line on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldPlaces {
+    /// The line with its line end, and those that continue it.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// The value, without the white space around it.
+    pub(crate) value_start: u32,
+    pub(crate) value_end: u32,
+    pub(crate) name_length: u16,
+    /// [`NameCode::MALFORMED`] where the line has no name that is a token.
+    pub(crate) name: NameCode,
 }
 
 impl<'a> Scanner<'a> {
@@ -112,6 +123,13 @@ impl<'a> Scanner<'a> {
     /// When there are more fields than [`MAXIMUM_FIELDS`].
     #[inline]
     pub fn next_field(&mut self) -> Result<Option<HeaderField<'a>>, ReadError> {
+        let places = self.next_places()?;
+        Ok(places.map(|places| self.field(&places)))
+    }
+
+    /// [`next_field`](Scanner::next_field) in places.
+    #[inline]
+    pub(crate) fn next_places(&mut self) -> Result<Option<FieldPlaces>, ReadError> {
         if self.has_ended {
             return Ok(None);
         }
@@ -136,12 +154,11 @@ impl<'a> Scanner<'a> {
         }
         self.fields += 1;
         self.at = end.next;
-        let line = &self.octets[start..end.next];
-        let field = HeaderField::read(line, end.end - start);
-        if field.name == NameCode::of_known(Name::ContentLength) {
-            self.content_length.add(field.value());
+        let places = self.places(start, end);
+        if places.name == NameCode::of_known(Name::ContentLength) {
+            self.content_length.add(self.field(&places).value);
         }
-        Ok(Some(field))
+        Ok(Some(places))
     }
 
     /// The body, once all fields were gone over; empty before.
@@ -151,6 +168,11 @@ impl<'a> Scanner<'a> {
         }
         let rest = &self.octets[self.at..];
         &rest[..self.content_length.body_length(rest.len())]
+    }
+
+    /// All octets from the start line on.
+    pub(crate) fn octets(&self) -> &'a [u8] {
+        self.octets
     }
 
     /// Where the next line begins, or the body once all fields were gone over, counted from the start line on.
@@ -175,6 +197,38 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Takes a line apart: `header-name HCOLON header-value` (section 25.1).
+    #[inline(always)]
+    fn places(&self, start: usize, end: LineEnd) -> FieldPlaces {
+        let text = &self.octets[start..end.end];
+        let colon = find_near(b':', text);
+        let name_text = trim_end(&text[..colon.unwrap_or(0)]);
+        let (name, name_length) = match u16::try_from(name_text.len()) {
+            Ok(length) if length > 0 => (name_code(name_text), length),
+            _ => (NameCode::MALFORMED, 0),
+        };
+        let value = trim_start(&text[colon.map_or(0, |colon| colon + 1)..]);
+        let value_start = end.end - value.len();
+        FieldPlaces {
+            start: start as u32,
+            end: end.next as u32,
+            value_start: value_start as u32,
+            value_end: (value_start + trim_end(value).len()) as u32,
+            name_length,
+            name,
+        }
+    }
+
+    #[inline]
+    fn field(&self, places: &FieldPlaces) -> HeaderField<'a> {
+        let start = places.start as usize;
+        HeaderField {
+            name: places.name,
+            name_text: &self.octets[start..start + usize::from(places.name_length)],
+            value: &self.octets[places.value_start as usize..places.value_end as usize],
+        }
+    }
+
     #[cold]
     fn unterminated(&mut self) -> LineEnd {
         self.line_flaws.unterminated = true;
@@ -187,24 +241,11 @@ impl<'a> Scanner<'a> {
 }
 
 impl<'a> HeaderField<'a> {
-    /// Takes a line apart, of so many octets without its line end: `header-name HCOLON header-value` (section 25.1).
-    #[inline(always)]
-    fn read(line: &'a [u8], length: usize) -> HeaderField<'a> {
-        let text = &line[..length];
-        let colon = find_near(b':', text);
-        let name_text = trim_end(&text[..colon.unwrap_or(0)]);
-        let (name, name_length) = match u16::try_from(name_text.len()) {
-            Ok(length) if length > 0 => (name_code(name_text), length),
-            _ => (NameCode::MALFORMED, 0),
-        };
-        let value = trim_start(&text[colon.map_or(0, |colon| colon + 1)..]);
-        let value_start = length - value.len();
+    pub(crate) fn new(name: NameCode, name_text: &'a [u8], value: &'a [u8]) -> HeaderField<'a> {
         HeaderField {
-            line,
             name,
-            name_length,
-            value_start: value_start as u32,
-            value_end: (value_start + trim_end(value).len()) as u32,
+            name_text,
+            value,
         }
     }
 
@@ -216,30 +257,19 @@ impl<'a> HeaderField<'a> {
 
     /// Its name as written; empty where the line is no field.
     pub fn name_text(&self) -> &'a [u8] {
-        &self.line[..usize::from(self.name_length)]
+        self.name_text
     }
 
     /// Its value, without the white space around it. It may be folded.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
-        &self.line[self.value_start as usize..self.value_end as usize]
-    }
-
-    /// The line with its line end, and those that continue it.
-    pub(crate) fn line(&self) -> &'a [u8] {
-        self.line
+        self.value
     }
 
     /// The code of its name; [`NameCode::MALFORMED`] where the line has no name that is a token.
     #[inline]
     pub(crate) fn code(&self) -> NameCode {
         self.name
-    }
-
-    /// Where its value begins and ends in its line.
-    #[inline]
-    pub(crate) fn value_places(&self) -> (u32, u32) {
-        (self.value_start, self.value_end)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which octets may stand where (RFC 3261 section 25.1).
 
-use crate::blocks;
+use crate::simd;
 
 /// A set of octet classes, one bit each.
 pub(crate) type Classes = u16;
@@ -94,16 +94,6 @@ pub(crate) fn all(octets: &[u8], class: Classes) -> bool {
     octets.iter().fold(class, common) != 0
 }
 
-/// Whether all octets are graphic ones of ASCII.
-#[inline(always)]
-pub(crate) fn all_graphic(octets: &[u8]) -> bool {
-    let others = find_marked(octets, |block| blocks::outside(block, b'!', b'~'));
-    match others {
-        Ok(other) => other.is_none(),
-        Err(at) => octets[at..].iter().all(u8::is_ascii_graphic),
-    }
-}
-
 /// Whether a text is a token: not empty, all octets of that class.
 #[inline]
 pub(crate) fn is_token(octets: &[u8]) -> bool {
@@ -182,7 +172,7 @@ pub(crate) fn trim_text(text: &str) -> &str {
 /// is called, and done before the `memchr` crate has chosen its way.
 #[inline(always)]
 pub(crate) fn find(octet: u8, text: &[u8]) -> Option<usize> {
-    find_marked(text, |block| blocks::equal(block, octet)).unwrap_or_else(|at| {
+    find_marked(text, |block| simd::equal(block, octet)).unwrap_or_else(|at| {
         let found = text[at..].iter().position(|found| *found == octet)?;
         Some(at + found)
     })
@@ -191,12 +181,12 @@ pub(crate) fn find(octet: u8, text: &[u8]) -> Option<usize> {
 /// Where the first octet stands that is marked in blocks. An error: too short for a block, and how much of it has been
 /// looked at.
 #[inline(always)]
-fn find_marked(text: &[u8], marks: impl Fn(&blocks::Block) -> u32) -> Result<Option<usize>, usize> {
+fn find_marked(text: &[u8], marks: impl Fn(&simd::Block) -> u32) -> Result<Option<usize>, usize> {
     let (blocks, rest) = text.as_chunks();
     let mut at = 0;
     for block in blocks {
         match marks(block) {
-            0 => at += blocks::LENGTH,
+            0 => at += simd::LENGTH,
             marks => return Ok(Some(at + marks.trailing_zeros() as usize)),
         }
     }
@@ -206,7 +196,7 @@ fn find_marked(text: &[u8], marks: impl Fn(&blocks::Block) -> u32) -> Result<Opt
         Some(last) => match marks(last) {
             0 => Ok(None),
             marks => Ok(Some(
-                text.len() - blocks::LENGTH + marks.trailing_zeros() as usize,
+                text.len() - simd::LENGTH + marks.trailing_zeros() as usize,
             )),
         },
         None => Err(at),
@@ -252,7 +242,7 @@ pub(crate) fn find_any<const N: usize>(octets: [u8; N], text: &[u8]) -> Option<u
 #[inline(always)]
 pub(crate) fn find_control(text: &[u8]) -> Option<usize> {
     const BELOW: u8 = b'\r' + 1;
-    find_marked(text, |block| blocks::below(block, BELOW)).unwrap_or_else(|at| {
+    find_marked(text, |block| simd::below(block, BELOW)).unwrap_or_else(|at| {
         let found = text[at..].iter().position(|&octet| octet < BELOW)?;
         Some(at + found)
     })
@@ -280,8 +270,8 @@ pub(crate) fn has_control(text: &[u8]) -> bool {
 #[inline(always)]
 pub(crate) fn find_in_quotation(text: &[u8]) -> Option<usize> {
     let matters = |octet: u8| matches!(octet, b'"' | b'\\' | 0..b' ');
-    let marks = |block: &blocks::Block| {
-        blocks::equal(block, b'"') | blocks::equal(block, b'\\') | blocks::below(block, b' ')
+    let marks = |block: &simd::Block| {
+        simd::equal(block, b'"') | simd::equal(block, b'\\') | simd::below(block, b' ')
     };
     find_marked(text, marks).unwrap_or_else(|at| {
         let found = text[at..].iter().position(|&octet| matters(octet))?;
@@ -405,20 +395,6 @@ mod tests {
         assert_eq!(number::<u32>(b"-1"), None);
         assert_eq!(number::<u32>(b"+1"), None);
         assert_eq!(number::<u64>(&[b'9'; 100]), None);
-    }
-
-    #[test]
-    fn graphic_octets_are_those_of_ascii() {
-        for octet in 0..=u8::MAX {
-            for length in 1..40 {
-                for at in [0, length / 2, length - 1] {
-                    let mut text = vec![b'!'; length];
-                    text[at] = octet;
-                    assert_eq!(all_graphic(&text), octet.is_ascii_graphic());
-                }
-            }
-        }
-        assert!(all_graphic(b"") && all_graphic(b"a~Z0!"));
     }
 
     #[test]

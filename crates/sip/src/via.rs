@@ -1,11 +1,15 @@
-//! Via values: the way that a request took (RFC 3261 section 20.42).
+//! Via: the way that a request took (RFC 3261 sections 18.2.1 and 20.42, RFC 3581).
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
-use crate::syntax::{self, find, is_lws, split_once, trim, trim_text};
+use crate::list::is_well_formed_list;
+use crate::syntax::{self, find, is_lws, trim, trim_text};
 use crate::uri::parse_host_and_port;
 use crate::{Host, Parameters, Transport};
+
+/// What the branch of a request begins with that keeps to RFC 3261 (section 8.1.1.7).
+pub const MAGIC_COOKIE: &str = "z9hG4bK";
 
 /// Why a value is not a Via's: no protocol, or no host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,22 +19,100 @@ pub struct ViaError;
 /// One Via value, borrowed from its message.
 #[derive(Clone, Copy, Debug)]
 pub struct Via<'a> {
-    /// It is text.
-    transport: &'a [u8],
-    host: Host<'a>,
-    port: Option<u16>,
-    parameters: Parameters<'a>,
-    /// What was looked up among the parameters before.
-    known: Option<KnownParameters<'a>>,
+    value: &'a [u8],
+    parts: ViaParts,
 }
 
-/// The parameters that every message is asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KnownParameters<'a> {
-    pub(crate) branch: Option<&'a [u8]>,
-    pub(crate) has_rport: bool,
-    pub(crate) has_received: bool,
-    pub(crate) has_maddr: bool,
+/// The parts of a Via value, as places in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViaParts {
+    transport: Place,
+    host: ViaHost,
+    port: Option<u16>,
+    /// Where the parameters begin, with the first semicolon.
+    parameters: u32,
+    branch: Option<Place>,
+    has_rport: bool,
+    has_received: bool,
+    has_maddr: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ViaHost {
+    Name(Place),
+    Address(IpAddr),
+}
+
+/// A place in a value.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: u32,
+    end: u32,
+}
+
+impl Place {
+    fn of(range: Range<usize>) -> Place {
+        // No message is longer than 4 GiB.
+        Place {
+            start: range.start as u32,
+            end: range.end as u32,
+        }
+    }
+
+    fn text(self, value: &[u8]) -> &[u8] {
+        value
+            .get(self.start as usize..self.end as usize)
+            .unwrap_or_default()
+    }
+}
+
+impl ViaParts {
+    /// Parses a value that has no white space around it.
+    fn parse(value: &[u8]) -> Option<ViaParts> {
+        let parameters = find(b';', value).unwrap_or(value.len());
+        let text = std::str::from_utf8(&value[..parameters]).ok()?;
+        let (transport, behind) = split_protocol(text)?;
+        let sent_by = &text[behind..];
+        let host_start = behind + sent_by.len() - syntax::trim_start(sent_by.as_bytes()).len();
+        let (host, port) = parse_host_and_port(trim_text(sent_by), trim_text).ok()?;
+        let host = match host {
+            Host::Name(name) => ViaHost::Name(Place::of(host_start..host_start + name.len())),
+            Host::Address(address) => ViaHost::Address(address),
+        };
+        let mut parts = ViaParts {
+            transport: Place::of(transport),
+            host,
+            port,
+            parameters: parameters as u32,
+            branch: None,
+            has_rport: false,
+            has_received: false,
+            has_maddr: false,
+        };
+        parts.find_parameters(value);
+        Some(parts)
+    }
+
+    /// Finds the parameters that every message is asked for, all in one pass.
+    fn find_parameters(&mut self, value: &[u8]) {
+        let mut rest = Parameters::new(&value[self.parameters as usize..]);
+        while let Some(parameter) = rest.next_raw() {
+            let is = |name: &[u8]| parameter.name.eq_ignore_ascii_case(name);
+            let is_text = || std::str::from_utf8(parameter.value.unwrap_or_default()).is_ok();
+            match parameter.name.len() {
+                5 if is(b"rport") => self.has_rport |= is_text(),
+                5 if is(b"maddr") => self.has_maddr |= is_text(),
+                6 if is(b"branch") && self.branch.is_none() => {
+                    // Its value, if any, ends where the parameter does.
+                    let end = value.len() - parameter.remaining + parameter.text.len();
+                    let length = parameter.value.map_or(0, <[u8]>::len);
+                    self.branch = Some(Place::of(end - length..end));
+                }
+                8 if is(b"received") => self.has_received |= is_text(),
+                _ => {}
+            }
+        }
+    }
 }
 
 impl<'a> Via<'a> {
@@ -38,63 +120,23 @@ impl<'a> Via<'a> {
     /// version: a request of another version is still to be answered.
     pub fn parse(value: &'a [u8]) -> Result<Via<'a>, ViaError> {
         let value = trim(value);
-        let parameters_start = find(b';', value).unwrap_or(value.len());
-        let (protocol_and_host, parameters) = value.split_at(parameters_start);
-        let text = std::str::from_utf8(protocol_and_host).map_err(|_| ViaError)?;
-        let (transport, sent_by) = split_protocol(text).ok_or(ViaError)?;
-        let (host, port) =
-            parse_host_and_port(trim_text(sent_by), trim_text).map_err(|_| ViaError)?;
-        Ok(Via {
-            transport: transport.as_bytes(),
-            host,
-            port,
-            parameters: Parameters::new(parameters),
-            known: None,
-        })
+        let parts = ViaParts::parse(value).ok_or(ViaError)?;
+        Ok(Via { value, parts })
     }
 
     /// A value that was parsed before.
-    pub(crate) fn of_parts(
-        transport: &'a [u8],
-        host: Host<'a>,
-        port: Option<u16>,
-        parameters: &'a [u8],
-        known: KnownParameters<'a>,
-    ) -> Via<'a> {
-        Via {
-            transport,
-            host,
-            port,
-            parameters: Parameters::new(parameters),
-            known: Some(known),
-        }
+    pub(crate) fn with_parts(value: &'a [u8], parts: ViaParts) -> Via<'a> {
+        Via { value, parts }
     }
 
-    /// Looks the parameters up that every message is asked for, all at once.
-    pub(crate) fn look_up(&self) -> KnownParameters<'a> {
-        let mut known = KnownParameters::default();
-        let mut rest = self.parameters;
-        while let Some(parameter) = rest.next_raw() {
-            let is = |name: &[u8]| parameter.name.eq_ignore_ascii_case(name);
-            let is_text = || std::str::from_utf8(parameter.value.unwrap_or_default()).is_ok();
-            match parameter.name.len() {
-                5 if is(b"rport") => known.has_rport |= is_text(),
-                5 if is(b"maddr") => known.has_maddr |= is_text(),
-                6 if is(b"branch") => {
-                    known
-                        .branch
-                        .get_or_insert(parameter.value.unwrap_or_default());
-                }
-                8 if is(b"received") => known.has_received |= is_text(),
-                _ => {}
-            }
-        }
-        known
+    /// The parts of the value, to be kept.
+    pub(crate) fn parts(&self) -> ViaParts {
+        self.parts
     }
 
     /// The transport's name as written.
     pub fn transport_name(&self) -> &'a str {
-        std::str::from_utf8(self.transport).unwrap_or_default()
+        std::str::from_utf8(self.parts.transport.text(self.value)).unwrap_or_default()
     }
 
     /// The transport, where it is one of those that we know.
@@ -104,39 +146,41 @@ impl<'a> Via<'a> {
 
     /// The host of sent-by.
     pub fn host(&self) -> Host<'a> {
-        self.host
+        match self.parts.host {
+            ViaHost::Name(name) => {
+                Host::Name(std::str::from_utf8(name.text(self.value)).unwrap_or_default())
+            }
+            ViaHost::Address(address) => Host::Address(address),
+        }
     }
 
     /// The port of sent-by, where one is written.
     pub fn port(&self) -> Option<u16> {
-        self.port
+        self.parts.port
     }
 
     /// The branch parameter (RFC 3261 section 8.1.1.7).
     pub fn branch(&self) -> Option<&'a str> {
-        match &self.known {
-            Some(known) => std::str::from_utf8(known.branch?).ok(),
-            None => self.parameters.get("branch"),
-        }
+        std::str::from_utf8(self.parts.branch?.text(self.value)).ok()
     }
 
-    /// [`branch`](Via::branch) in octets.
-    pub(crate) fn branch_bytes(&self) -> Option<&'a [u8]> {
-        let is_text = |text: &&[u8]| text.is_ascii() || std::str::from_utf8(text).is_ok();
-        match &self.known {
-            Some(known) => known.branch.filter(is_text),
-            None => self.parameters.get("branch").map(str::as_bytes),
-        }
+    /// Whether the branch names a transaction as RFC 3261 section 8.1.1.7 has it: it begins with the magic cookie, and is
+    /// more than that (RFC 4475 section 3.2.1).
+    pub(crate) fn names_transaction(&self) -> bool {
+        let unique = self
+            .branch()
+            .and_then(|branch| branch.strip_prefix(MAGIC_COOKIE));
+        unique.is_some_and(|unique| !unique.is_empty())
     }
 
     /// The received parameter: the address that the request came from (RFC 3261 section 18.2.1).
     /// IPv6 addresses are written without brackets, but are read with them too (RFC 5118 section
     /// 4.5).
     pub fn received(&self) -> Option<IpAddr> {
-        if self.known.is_some_and(|known| !known.has_received) {
+        if !self.parts.has_received {
             return None;
         }
-        let text = self.parameters.get("received")?;
+        let text = self.parameter("received")?;
         match text
             .strip_prefix('[')
             .and_then(|text| text.strip_suffix(']'))
@@ -148,72 +192,115 @@ impl<'a> Via<'a> {
 
     /// Whether there is an rport parameter, with or without a value (RFC 3581).
     pub fn has_rport(&self) -> bool {
-        match &self.known {
-            Some(known) => known.has_rport,
-            None => self.parameters.contains("rport"),
-        }
+        self.parts.has_rport
     }
 
     /// Whether there is a received parameter, with whatever value.
     pub(crate) fn has_received(&self) -> bool {
-        match &self.known {
-            Some(known) => known.has_received,
-            None => self.parameters.contains("received"),
-        }
+        self.parts.has_received
     }
 
     /// The value of the rport parameter: the port that the request came from (RFC 3581).
     pub fn rport(&self) -> Option<u16> {
-        syntax::number(self.parameters.get("rport")?.as_bytes())
+        syntax::number(self.parameter("rport")?.as_bytes())
     }
 
     /// The maddr parameter.
     pub fn maddr(&self) -> Option<Host<'a>> {
-        if self.known.is_some_and(|known| !known.has_maddr) {
+        if !self.parts.has_maddr {
             return None;
         }
-        Host::parse(self.parameters.get("maddr")?)
+        Host::parse(self.parameter("maddr")?)
     }
 
     /// The ttl parameter.
     pub fn ttl(&self) -> Option<u8> {
-        syntax::number(self.parameters.get("ttl")?.as_bytes())
+        syntax::number(self.parameter("ttl")?.as_bytes())
     }
 
     /// All parameters.
     pub fn parameters(&self) -> Parameters<'a> {
-        self.parameters
+        Parameters::new(
+            self.value
+                .get(self.parts.parameters as usize..)
+                .unwrap_or_default(),
+        )
     }
 
     /// The value of a parameter, "" where it has none; `None` where it is not there.
     pub fn parameter(&self, name: &str) -> Option<&'a str> {
-        self.parameters.get(name)
+        self.parameters().get(name)
+    }
+
+    /// The value with the source of its request noted: `received` where sent-by does not say it, or `rport` asks for it,
+    /// and the value of `rport` (RFC 3261 section 18.2.1, RFC 3581 section 4). `None` where nothing is to be noted.
+    pub(crate) fn with_source(&self, source: SocketAddr) -> Option<Vec<u8>> {
+        let address = source.ip().to_canonical();
+        if !self.has_rport() && !self.has_received() && self.host() == Host::Address(address) {
+            return None;
+        }
+        let mut value = Vec::with_capacity(self.value.len() + SOURCE_LENGTH);
+        value.extend_from_slice(self.value);
+        if self.has_rport() {
+            set_parameter(&mut value, "rport", Some(&source.port().to_string()));
+        }
+        set_parameter(&mut value, "received", Some(&address.to_string()));
+        Some(value)
     }
 }
 
-/// Splits off the transport, behind the protocol's name and version, from sent-by.
-fn split_protocol(text: &str) -> Option<(&str, &str)> {
+/// Octets that noting the source usually adds.
+const SOURCE_LENGTH: usize = 40;
+
+/// Sets a parameter of a Via value, or adds it.
+pub(crate) fn set_parameter(via: &mut Vec<u8>, name: &str, value: Option<&str>) {
+    let (range, separator) = match parameter_range(via, name) {
+        Some(range) => (range, ""),
+        None => (via.len()..via.len(), ";"),
+    };
+    let equals = if value.is_some() { "=" } else { "" };
+    let parts = [separator, name, equals, value.unwrap_or_default()];
+    via.splice(range, parts.iter().flat_map(|part| part.bytes()));
+}
+
+/// Whether all values of a list are Via values that keep to the grammar.
+pub(crate) fn is_well_formed(list: &[u8]) -> bool {
+    is_well_formed_list(list, |value| {
+        Via::parse(value).is_ok_and(|via| via.parameters().are_well_formed())
+    })
+}
+
+/// Where the transport is in a text that begins with the protocol's name and version, and where sent-by begins behind
+/// it.
+fn split_protocol(text: &str) -> Option<(Range<usize>, usize)> {
     // As nearly everybody writes it.
-    if let Some(rest) = text.strip_prefix("SIP/2.0/")
-        && let Some((transport, sent_by)) = split_once(rest, b' ')
-        && syntax::is_token(transport.as_bytes())
+    const USUAL: &str = "SIP/2.0/";
+    if let Some(rest) = text.strip_prefix(USUAL)
+        && let Some(length) = syntax::find_near(b' ', rest.as_bytes())
+        && syntax::is_token(&rest.as_bytes()[..length])
     {
-        return Some((transport, sent_by));
+        let end = USUAL.len() + length;
+        return Some((USUAL.len()..end, end));
     }
-    let (protocol, rest) = split_once(text, b'/')?;
-    let (version, rest) = split_once(rest, b'/')?;
+    let (protocol, rest) = text.split_once('/')?;
+    let (version, rest) = rest.split_once('/')?;
     let rest = trim_text(rest);
-    let (transport, sent_by) = rest.split_at(rest.bytes().position(is_lws)?);
-    let tokens = [trim_text(protocol), trim_text(version), transport];
+    let length = rest.bytes().position(is_lws)?;
+    let tokens = [trim_text(protocol), trim_text(version), &rest[..length]];
     let are_tokens = tokens
         .iter()
         .all(|token| syntax::is_token(token.as_bytes()));
-    are_tokens.then_some((transport, sent_by))
+    let start = trim_text_end(text).len() - rest.len();
+    are_tokens.then_some((start..start + length, start + length))
+}
+
+fn trim_text_end(text: &str) -> &str {
+    &text[..syntax::trim_end(text.as_bytes()).len()]
 }
 
 /// Where a parameter stands in a value, from its name to the end of its own value. `None` where it
 /// is not there.
-pub(crate) fn parameter_range(value: &[u8], name: &str) -> Option<Range<usize>> {
+fn parameter_range(value: &[u8], name: &str) -> Option<Range<usize>> {
     let parameters_start = find(b';', value)?;
     let mut parameters = Parameters::new(&value[parameters_start..]);
     while let Some(parameter) = parameters.next_raw() {

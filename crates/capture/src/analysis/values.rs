@@ -7,7 +7,7 @@ use super::method_code::MethodCode;
 /// The number and the method of a CSeq, and how the method is written where it is an unknown one.
 pub(super) fn sequence(value: &[u8]) -> Option<(u32, MethodCode, Option<String>)> {
     let cseq = CSeq::parse(value)?;
-    let method = cseq.method()?;
+    let method = cseq.method();
     let code = MethodCode::of(&method);
     let name = (code == MethodCode::Other).then(|| method.as_str().to_owned());
     Some((cseq.number(), code, name))

@@ -48,7 +48,7 @@ tests! {
     sctp_packet,
     sctp_tampering,
     sip_framing,
-    sip_glance,
+    sip_peek,
     sip_headers,
     sip_message,
     sip_sdp,

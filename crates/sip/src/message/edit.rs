@@ -1,15 +1,16 @@
 //! Edits: what they are, and where the index points then.
 
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 
 use crate::name::NameCode;
 use crate::syntax::trim;
 use crate::{Message, Name, via};
 
-use super::lines::{Decimal, Piece};
-use super::top_via::{KnownVia, TopVia};
-use super::validate::IS_ONCE;
-use super::{Edits, Field, Source, Span};
+use super::line_writer::{Decimal, LinePart};
+use super::{Field, Source, Span};
 use crate::list::first_value;
 
 impl Message {
@@ -17,29 +18,11 @@ impl Message {
     ///
     /// Here and in the other edits, a line end in a value that does not fold it is written as a
     /// space, so that no value can bring in a field of its own.
-    #[inline(always)]
     pub fn push_front(&mut self, name: Name<'_>, value: impl AsRef<[u8]>) {
-        // Where it is called the compiler mostly knows the name.
-        match name {
-            Name::Other(_) => self.push_any_front(name, value.as_ref()),
-            _ => self.push_known_front(name.code(), value.as_ref()),
-        }
-    }
-
-    #[inline(never)]
-    fn push_known_front(&mut self, name: NameCode, value: &[u8]) {
-        let at = self.0.fields.position(name).unwrap_or(0);
-        let field = self.write_known_field(name, value);
-        self.forget(name);
-        self.insert(at, field);
-    }
-
-    #[cold]
-    fn push_any_front(&mut self, name: Name<'_>, value: &[u8]) {
         let at = self.position(name).unwrap_or(0);
-        let field = self.write_new_field(name, value);
+        let field = self.write_new_field(name, value.as_ref());
         self.forget(field.name);
-        self.insert(at, field);
+        self.0.fields.insert(at, field);
     }
 
     /// Adds a field behind the last of the same name, or else behind all others but a Content-Length
@@ -58,33 +41,8 @@ impl Message {
 
     /// Takes away the first value of this name: one value of a comma-separated list, or a field.
     /// Returns whether there was one.
-    #[inline(always)]
     pub fn remove_first_value(&mut self, name: Name<'_>) -> bool {
-        // Where it is called the compiler mostly knows the name.
-        self.remove_first_alone(name.code()) || self.remove_any_first_value(name)
-    }
-
-    /// Takes away the first value of a name where the reader has seen that it has a field for itself.
-    #[inline(never)]
-    fn remove_first_alone(&mut self, name: NameCode) -> bool {
-        let Some(at) = self.0.fields.position(name) else {
-            return false;
-        };
-        let is_alone = self.0.fields[at].head > 0;
-        if is_alone {
-            self.forget(name);
-            self.take_out(at);
-        }
-        is_alone
-    }
-
-    #[inline(never)]
-    fn remove_any_first_value(&mut self, name: Name<'_>) -> bool {
-        let code = name.code();
-        if code == Name::Via.code() && self.remove_plain_via() {
-            return true;
-        }
-        self.forget(code);
+        self.forget(name.code());
         while let Some(at) = self.position(name) {
             let field = self.0.fields[at];
             let value = self.value_of(&field);
@@ -106,50 +64,10 @@ impl Message {
         false
     }
 
-    /// Takes away the topmost Via where it is known how long it is, and it has a field for itself or stands right before the
-    /// next.
-    fn remove_plain_via(&mut self) -> bool {
-        let known = self.0.seen.top_via.known();
-        let length = known.and_then(TopVia::well_formed_length);
-        let (Some(length), Some(at)) = (length, self.position(Name::Via)) else {
-            return false;
-        };
-        let field = self.0.fields[at];
-        let rest = match self.value_of(&field).split_at_checked(length) {
-            Some((_, [])) => {
-                self.forget(Name::Via.code());
-                self.take_out(at);
-                return true;
-            }
-            Some((_, [b',', b' ', rest @ ..] | [b',', rest @ ..])) => rest,
-            _ => return false,
-        };
-        // Anything else might be no value.
-        let is_next = rest.starts_with(b"SIP");
-        if is_next {
-            let start = field.value_end - rest.len() as u32;
-            self.forget(Name::Via.code());
-            self.cut_value(at, start);
-        }
-        is_next
-    }
-
     /// Takes away a field.
     fn take_out(&mut self, at: usize) {
-        let line = self.0.fields[at].line();
         self.0.fields.remove(at);
-        let is_proper = !self.0.flaws.line_ends && !self.0.flaws.unterminated;
-        self.0.edits = match self.0.edits {
-            Edits::None if is_proper => Edits::Cut {
-                start: line.start,
-                end: line.end,
-            },
-            Edits::Cut { start, end } if line.start == end => Edits::Cut {
-                start,
-                end: line.end,
-            },
-            _ => Edits::Any,
-        };
+        self.0.is_edited = true;
     }
 
     /// Takes away all fields of this name. Returns how many there were.
@@ -162,7 +80,7 @@ impl Message {
         let removed = before - fields.len();
         self.0.fields = fields;
         if removed > 0 {
-            self.0.edits = Edits::Any;
+            self.0.is_edited = true;
         }
         removed
     }
@@ -176,7 +94,7 @@ impl Message {
         let before = fields.len();
         fields.retain(|field| !self.is_named(field, code, name) || keep(self.value_of(field)));
         if fields.len() < before {
-            self.0.edits = Edits::Any;
+            self.0.is_edited = true;
         }
         self.0.fields = fields;
     }
@@ -187,16 +105,13 @@ impl Message {
         let Some(at) = self.position(name) else {
             return self.push_back(name, value);
         };
-        self.rewrite_field(at, &[Piece::New(trim(value.as_ref()))]);
+        self.rewrite_field(at, &[LinePart::New(trim(value.as_ref()))]);
         self.remove_others(at, name);
     }
 
     /// Takes away the fields of a name of which this is the first one.
     fn remove_others(&mut self, at: usize, name: Name<'_>) {
         let code = name.code();
-        if !self.may_be_repeated(code) {
-            return;
-        }
         let mut others = self.0.fields[at + 1..].iter();
         if others.any(|field| field.name == code && self.is_named(field, code, name)) {
             let field = self.0.fields[at];
@@ -219,7 +134,7 @@ impl Message {
             if !self.is_named(&field, code, name) {
                 continue;
             }
-            self.rewrite_field(at, &[Piece::Old(field.value())]);
+            self.rewrite_field(at, &[LinePart::Kept(field.value())]);
             let value = self.0.fields[at].value();
             let mut rest = &mut self.0.written[value.start as usize..value.end as usize];
             if !name.is_list() {
@@ -237,24 +152,14 @@ impl Message {
 
     /// Changes Max-Forwards, or adds it.
     pub fn set_max_forwards(&mut self, hops: u8) {
-        let number = Decimal::of(hops.into());
-        match self.position(Name::MaxForwards) {
-            Some(at) => {
-                let field = self.0.fields[at];
-                self.forget(field.name);
-                let field = self.write_number(&field, &number);
-                self.0.fields.set(at, field);
-                self.remove_others(at, Name::MaxForwards);
-            }
-            None => self.push_back(Name::MaxForwards, number.digits()),
-        }
+        self.replace(Name::MaxForwards, Decimal::of(hops.into()).digits());
     }
 
-    /// Adds the fields of this name of another message, as written there, behind those that are
-    /// here.
+    /// Adds the fields of this name of another message, behind those that are here.
     pub fn copy_fields(&mut self, other: &Message, name: Name<'_>) {
-        for field in other.fields_named(name) {
-            let copy = self.write_copy(other, field);
+        for field in other.header_fields(name) {
+            let spelling = LinePart::New(field.name_text());
+            let copy = self.write_field(field.code(), spelling, &[LinePart::New(field.value())]);
             self.insert_behind(name, copy);
         }
     }
@@ -266,9 +171,24 @@ impl Message {
         }
     }
 
-    /// Sets a parameter of the topmost Via value, or adds it: received and rport of a request that
-    /// came (RFC 3261 section 18.2.1, RFC 3581 section 4). Nothing happens where there is no Via.
+    /// Sets a parameter of the topmost Via value, or adds it. Nothing happens where there is no Via.
     pub fn set_top_via_parameter(&mut self, name: &str, value: Option<&str>) {
+        self.rewrite_top_via(|via| {
+            let mut new = via.to_vec();
+            via::set_parameter(&mut new, name, value);
+            new
+        });
+    }
+
+    /// Notes the source of a request in its topmost Via (RFC 3261 section 18.2.1, RFC 3581 section 4).
+    pub(crate) fn note_source(&mut self, source: SocketAddr) {
+        if let Some(value) = self.top_via().and_then(|via| via.with_source(source)) {
+            self.rewrite_top_via(|_| value);
+        }
+    }
+
+    /// Writes the topmost Via value anew, which `rewrite` makes of the old one.
+    fn rewrite_top_via(&mut self, rewrite: impl FnOnce(&[u8]) -> Vec<u8>) {
         let vias = self.0.fields.iter().enumerate();
         let mut vias = vias.filter(|(_, field)| field.name == Name::Via.code());
         let Some((at, list)) =
@@ -277,34 +197,21 @@ impl Message {
             return;
         };
         let field = self.0.fields[at];
-        let first = &self.value_of(&field)[list.value.clone()];
-        let (separator, place) = match via::parameter_range(first, name) {
-            Some(range) => (
-                &b""[..],
-                list.value.start + range.start..list.value.start + range.end,
-            ),
-            None => (&b";"[..], list.value.end..list.value.end),
-        };
+        let new = rewrite(&self.value_of(&field)[list.value.clone()]);
         let before = Span {
-            end: field.value_start + place.start as u32,
+            end: field.value_start + list.value.start as u32,
             ..field.value()
         };
         let behind = Span {
-            start: field.value_start + place.end as u32,
+            start: field.value_start + list.value.end as u32,
             ..field.value()
         };
-        let equals = if value.is_some() { &b"="[..] } else { b"" };
-        self.rewrite_field(
-            at,
-            &[
-                Piece::Old(before),
-                Piece::Clean(separator),
-                Piece::New(name.as_bytes()),
-                Piece::Clean(equals),
-                Piece::New(value.unwrap_or_default().as_bytes()),
-                Piece::Old(behind),
-            ],
-        );
+        let value = [
+            LinePart::Kept(before),
+            LinePart::New(&new),
+            LinePart::Kept(behind),
+        ];
+        self.rewrite_field(at, &value);
     }
 
     /// Gives To a tag, unless it has one (RFC 3261 section 8.2.6.2). Nothing happens where there is
@@ -316,10 +223,14 @@ impl Message {
         if self.to_tag().is_some() {
             return;
         }
-        let value = Piece::Old(self.0.fields[at].value());
+        let value = LinePart::Kept(self.0.fields[at].value());
         self.rewrite_field(
             at,
-            &[value, Piece::Clean(b";tag="), Piece::New(tag.as_bytes())],
+            &[
+                value,
+                LinePart::New(b";tag="),
+                LinePart::New(tag.as_bytes()),
+            ],
         );
     }
 
@@ -351,19 +262,10 @@ impl Message {
         }
     }
 
-    /// Forgets what is known of the fields of a name: they are about to change.
+    /// Forgets what was parsed of the fields of a name: they are about to change.
     fn forget(&mut self, name: NameCode) {
         if name == Name::Via.code() {
-            self.0.seen.top_via = KnownVia::nothing();
-        }
-        if name == Name::CSeq.code() {
-            self.0.seen.cseq = None;
-        }
-        if name == Name::MaxForwards.code() {
-            self.0.seen.max_forwards = None;
-        }
-        if name == Name::Route.code() {
-            self.0.seen.route = None;
+            self.0.top_via = OnceLock::new();
         }
     }
 
@@ -382,29 +284,15 @@ impl Message {
             (None, Some(end)) if end.name == Name::ContentLength.code() => self.0.fields.len() - 1,
             (None, _) => self.0.fields.len(),
         };
-        self.insert(at, field);
-    }
-
-    /// Puts a field that was not there in its place.
-    #[inline]
-    fn insert(&mut self, at: usize, field: Field) {
-        let is_once = field.name.bit() & IS_ONCE != 0;
-        self.0.flaws.repeated |= is_once && self.0.fields.may_have(field.name);
         self.0.fields.insert(at, field);
     }
 
-    /// `false` where no name of this code has more than one field.
-    #[inline]
-    pub(super) fn may_be_repeated(&self, name: NameCode) -> bool {
-        self.0.flaws.repeated || name.bit() & IS_ONCE == 0
-    }
-
     /// Writes the value of a field anew. The name stays as it is written.
-    fn rewrite_field(&mut self, at: usize, value: &[Piece<'_>]) {
+    fn rewrite_field(&mut self, at: usize, value: &[LinePart<'_>]) {
         let field = self.0.fields[at];
         self.forget(field.name);
         let end = field.start + u32::from(field.name_length);
-        let spelling = Piece::Old(Span {
+        let spelling = LinePart::Kept(Span {
             end,
             ..field.line()
         });
@@ -425,7 +313,7 @@ impl Message {
                     start,
                     ..field.value()
                 };
-                self.rewrite_field(at, &[Piece::Old(rest)]);
+                self.rewrite_field(at, &[LinePart::Kept(rest)]);
             }
             Source::Written => {
                 let cut = start - field.value_start;
@@ -437,11 +325,10 @@ impl Message {
                 let cut = Field {
                     start: line_start,
                     value_start: start,
-                    head: 0,
                     ..field
                 };
                 self.0.fields.set(at, cut);
-                self.0.edits = Edits::Any;
+                self.0.is_edited = true;
             }
         }
     }

@@ -64,32 +64,6 @@ impl Fields {
         self.list.push(field);
     }
 
-    /// [`push`](Fields::push) without a note of its name: that is left to [`note_names`](Fields::note_names).
-    #[inline(always)]
-    pub(super) fn push_silently(&mut self, field: Field) {
-        self.list.push(field);
-    }
-
-    /// Whether there is no room for another one.
-    #[inline(always)]
-    pub(super) fn is_full(&self) -> bool {
-        self.list.len() == self.list.capacity()
-    }
-
-    /// Makes room for as many again, and no more than a limit in all. `false` where that has been reached.
-    #[cold]
-    pub(super) fn grow(&mut self, limit: usize) -> bool {
-        let length = self.list.len();
-        let more = length.max(1).min(limit.saturating_sub(length));
-        self.list.reserve_exact(more);
-        more > 0
-    }
-
-    /// Notes names, a [bit](NameCode::bit) each.
-    pub(super) fn note_names(&mut self, names: u64) {
-        self.names |= names;
-    }
-
     pub(super) fn insert(&mut self, at: usize, field: Field) {
         self.names |= field.name.bit();
         self.list.insert(at, field);

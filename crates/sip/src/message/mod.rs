@@ -3,34 +3,30 @@
 mod build;
 mod edit;
 mod fields;
-mod glance;
+mod former;
 mod index;
-mod lines;
-mod onward;
-mod plain_via;
-mod top_via;
-mod usual;
+mod line_writer;
+mod peek;
 mod validate;
 mod values;
 mod write;
 
 use std::fmt;
-use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
+use crate::list::first_value;
 use crate::name::NameCode;
-use crate::name_addr::Contacts;
-use crate::syntax::{self, is_lws, trim_start};
-use crate::uri::PlacedUri;
-use crate::{Method, Name, NameAddr, NameAddrError, SipUri, Uri, Via, ViaError};
+use crate::name_addr::tag_of;
+use crate::scanner::{HeaderField, LineFlaws};
+use crate::syntax;
+use crate::via::ViaParts;
+use crate::{CSeq, Contact, Method, Name, NameAddr, NameAddrError, Uri, Via, ViaError};
 
 use fields::Fields;
-pub use glance::Glance;
-pub use onward::Onward;
-use top_via::TopVia;
-use usual::Seen;
-pub use validate::Violation;
+pub use former::{Glance, Onward};
+pub use peek::Peek;
 pub use values::Values;
 
 /// A SIP message: what was received, an index of its header fields, and the edits made since.
@@ -55,14 +51,12 @@ struct Contents {
     new_body: Option<Box<Bytes>>,
     /// Lines that edits have written, one behind the other.
     written: Vec<u8>,
-    /// How it differs from `received`.
-    edits: Edits,
+    /// Whether it differs from `received`.
+    is_edited: bool,
     /// What the reader let pass.
-    flaws: Flaws,
-    /// Whether the reader has seen that what came keeps the rules of [`validate`](Message::validate).
-    is_proved: bool,
-    /// What the reader has seen of some values.
-    seen: Seen,
+    line_flaws: LineFlaws,
+    /// The topmost Via, parsed once: each layer that a message passes asks for it. It holds until a Via is edited.
+    top_via: OnceLock<Option<TopVia>>,
 }
 
 /// A copy is made to be edited: it has room for what forwarding adds.
@@ -78,10 +72,9 @@ impl Clone for Message {
             body_start: self.0.body_start,
             new_body: self.0.new_body.clone(),
             written,
-            edits: self.0.edits,
-            flaws: self.0.flaws,
-            is_proved: self.0.is_proved,
-            seen: self.0.seen.clone(),
+            is_edited: self.0.is_edited,
+            line_flaws: self.0.line_flaws,
+            top_via: self.0.top_via.clone(),
         }))
     }
 }
@@ -95,43 +88,15 @@ const WRITTEN_BYTES: usize = 384;
 /// What the start line says.
 #[derive(Clone, Debug)]
 enum Start {
-    Request {
-        method: Method,
-        uri: Span,
-        /// What the reader has seen of the URI.
-        places: Option<PlacedUri>,
-    },
-    Response {
-        status: u16,
-        reason: Span,
-    },
+    Request { method: Method, uri: Span },
+    Response { status: u16, reason: Span },
 }
 
-/// How a message differs from what was received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Edits {
-    /// Not at all.
-    None,
-    /// Neighbouring lines are gone, which stood between these two places of a message whose lines all end as they
-    /// should.
-    Cut { start: u32, end: u32 },
-    /// In any way.
-    Any,
-}
-
-/// The first CSeq, where it keeps the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PlacedCSeq {
-    number: u32,
-    /// Where the method begins in what was received.
-    method_start: u32,
-    method_end: u32,
-}
-
-impl PlacedCSeq {
-    fn method(&self) -> Range<usize> {
-        self.method_start as usize..self.method_end as usize
-    }
+/// The topmost Via value, and its parts.
+#[derive(Clone, Copy, Debug)]
+struct TopVia {
+    value: Span,
+    parts: ViaParts,
 }
 
 /// Which of a message's buffers a text is in.
@@ -157,13 +122,8 @@ struct Field {
     value_start: u32,
     value_end: u32,
     name_length: u16,
-    /// How long its value is without parameters, where the reader has seen that it is one value, which keeps the rules:
-    /// Via, or an address with its URI in angle brackets. 0 where nobody has looked.
-    head: u16,
     name: NameCode,
     source: Source,
-    /// Whether all that follows the head, where there is one, is `;tag=` and its value.
-    has_lone_tag: bool,
 }
 
 impl Field {
@@ -182,27 +142,6 @@ impl Field {
             source: self.source,
         }
     }
-
-    /// The field as it is where nobody has looked at its value.
-    #[cfg(test)]
-    fn without_head(&self) -> Field {
-        Field {
-            head: 0,
-            has_lone_tag: false,
-            ..*self
-        }
-    }
-}
-
-/// Breaches of the rules that the index would otherwise not remember.
-#[derive(Clone, Copy, Debug, Default)]
-struct Flaws {
-    /// A line that does not end with CRLF, or a CR within a line.
-    line_ends: bool,
-    /// The message ends before the empty line.
-    unterminated: bool,
-    /// A field that is to be there [once](validate::IS_ONCE) has been there twice.
-    repeated: bool,
 }
 
 impl Message {
@@ -244,15 +183,7 @@ impl Message {
 
     /// The Request-URI, parsed; `None` for a response, or where it is malformed.
     pub fn parse_request_uri(&self) -> Option<Uri<'_>> {
-        let Start::Request { places, .. } = &self.0.start else {
-            return None;
-        };
-        let text = self.request_uri()?;
-        let known = places.as_ref();
-        match known.and_then(|places| SipUri::of_places(text, places)) {
-            Some(uri) => Some(Uri::Sip(uri)),
-            None => Uri::parse(text).ok(),
-        }
+        Uri::parse(self.request_uri()?).ok()
     }
 
     /// The status code of a response; `None` for a request.
@@ -294,48 +225,38 @@ impl Message {
 
     /// CSeq: the sequence number and the method (RFC 3261 section 20.16).
     pub fn cseq(&self) -> Option<(u32, Method)> {
-        let (number, method) = self.cseq_parts()?;
-        Some((number, Method::from_octets(method)?))
+        let cseq = self.parse_cseq()?;
+        Some((cseq.number(), cseq.method()))
     }
 
-    /// CSeq as in [`cseq`](Message::cseq), the method as written.
-    pub(crate) fn cseq_parts(&self) -> Option<(u32, &[u8])> {
-        if let Some(cseq) = &self.0.seen.cseq {
-            return Some((cseq.number, self.0.received.get(cseq.method())?));
-        }
-        let (number, method) = read_cseq(self.header_bytes(Name::CSeq)?)?;
-        std::str::from_utf8(method)
-            .is_ok()
-            .then_some((number, method))
+    /// CSeq, its method as written.
+    pub(crate) fn parse_cseq(&self) -> Option<CSeq<'_>> {
+        CSeq::parse(self.header_bytes(Name::CSeq)?)
     }
 
     /// The sequence number in CSeq (RFC 3261 section 20.16).
     pub fn cseq_number(&self) -> Option<u32> {
-        if let Some(cseq) = &self.0.seen.cseq {
-            return Some(cseq.number);
-        }
-        let (number, _) = read_cseq(self.header_bytes(Name::CSeq)?)?;
-        Some(number)
+        Some(self.parse_cseq()?.number())
     }
 
     /// The tag in From; `None` where there is none, or From is missing or malformed.
     pub fn from_tag(&self) -> Option<&str> {
-        std::str::from_utf8(self.tag(Name::From)?).ok()
-    }
-
-    /// [`from_tag`](Message::from_tag) in octets.
-    pub fn from_tag_bytes(&self) -> Option<&[u8]> {
-        self.tag(Name::From)
+        tag_of(self.header_bytes(Name::From)?)
     }
 
     /// The tag in To; `None` where there is none, or To is missing or malformed.
     pub fn to_tag(&self) -> Option<&str> {
-        std::str::from_utf8(self.tag(Name::To)?).ok()
+        tag_of(self.header_bytes(Name::To)?)
+    }
+
+    /// [`from_tag`](Message::from_tag) in octets.
+    pub fn from_tag_bytes(&self) -> Option<&[u8]> {
+        self.from_tag().map(str::as_bytes)
     }
 
     /// [`to_tag`](Message::to_tag) in octets.
     pub fn to_tag_bytes(&self) -> Option<&[u8]> {
-        self.tag(Name::To)
+        self.to_tag().map(str::as_bytes)
     }
 
     /// From; `None` where it is missing or malformed.
@@ -350,26 +271,28 @@ impl Message {
 
     /// The topmost Via value; `None` where it is missing or malformed.
     pub fn top_via(&self) -> Option<Via<'_>> {
-        self.0.seen.top_via.of(self)?.via(self)
+        let found = self.0.top_via.get_or_init(|| self.find_top_via());
+        let TopVia { value, parts } = found.as_ref()?;
+        Some(Via::with_parts(self.text(*value), *parts))
     }
 
-    /// The branch of the topmost Via.
-    pub(crate) fn top_branch(&self) -> Option<&[u8]> {
-        self.0.seen.top_via.of(self)?.branch(self)
+    fn find_top_via(&self) -> Option<TopVia> {
+        let fields = self.fields_named(Name::Via);
+        let (field, first) = fields
+            .filter_map(|field| Some((field, first_value(self.value_of(field))?)))
+            .next()?;
+        let value = Span {
+            start: field.value_start + first.value.start as u32,
+            end: field.value_start + first.value.end as u32,
+            source: field.source,
+        };
+        let parts = Via::parse(self.text(value)).ok()?.parts();
+        Some(TopVia { value, parts })
     }
 
     /// Whether there is one Via value, or none at all: who has sent a request has put it there.
     pub fn has_one_via(&self) -> bool {
-        let found = self.0.seen.top_via.of(self);
-        let mut fields = self.headers(Name::Via);
-        let is_whole = |value: &[u8]| {
-            let length = found.and_then(TopVia::well_formed_length);
-            length == Some(value.len())
-        };
-        match (fields.next(), fields.next()) {
-            (Some(only), None) if is_whole(only) => true,
-            _ => self.values(Name::Via).nth(1).is_none(),
-        }
+        self.values(Name::Via).nth(1).is_none()
     }
 
     /// All Via values, topmost first.
@@ -378,24 +301,13 @@ impl Message {
     }
 
     /// All Contact values.
-    pub fn contacts(&self) -> Contacts<'_> {
-        Contacts {
-            values: self.values(Name::Contact),
-        }
+    pub fn contacts(&self) -> impl Iterator<Item = Result<Contact<'_>, NameAddrError>> + Clone {
+        self.values(Name::Contact).map(Contact::parse)
     }
 
     /// All Route values, topmost first.
     pub fn routes(&self) -> impl Iterator<Item = Result<NameAddr<'_>, NameAddrError>> {
-        let mut first = self.known_route();
-        let values = self.values(Name::Route);
-        values.map(move |value| first.take().map_or_else(|| NameAddr::parse(value), Ok))
-    }
-
-    /// The first Route, where the reader has seen it.
-    fn known_route(&self) -> Option<NameAddr<'_>> {
-        let places = self.0.seen.route?;
-        let field = &self.0.fields[self.0.fields.position(NameCode::of_known(Name::Route))?];
-        NameAddr::of_places(self.value_of(field), field.head.into(), places)
+        self.values(Name::Route).map(NameAddr::parse)
     }
 
     /// All Record-Route values, topmost first.
@@ -405,10 +317,7 @@ impl Message {
 
     /// Max-Forwards (RFC 3261 section 20.22); `None` where it is missing or not a number up to 255.
     pub fn max_forwards(&self) -> Option<u8> {
-        match self.0.seen.max_forwards {
-            None => syntax::number(self.header_bytes(Name::MaxForwards)?),
-            known => known,
-        }
+        syntax::number(self.header_bytes(Name::MaxForwards)?)
     }
 
     /// Expires in seconds (RFC 3261 section 20.19); `None` where it is missing or not a number below
@@ -481,22 +390,6 @@ impl Message {
         Some(self.value_of(&self.0.fields[at]))
     }
 
-    /// The tag of an address, which is text.
-    fn tag(&self, name: Name<'_>) -> Option<&[u8]> {
-        const BEFORE: &str = ";tag=";
-        let field = &self.0.fields[self.0.fields.position(name.code())?];
-        let value = self.value_of(field);
-        let parameters = value.get(usize::from(field.head)..).unwrap_or_default();
-        if field.head == 0 {
-            return tag_in(value).map(str::as_bytes);
-        }
-        match parameters.get(BEFORE.len()..) {
-            Some(tag) if field.has_lone_tag => Some(tag),
-            None if parameters.is_empty() => None,
-            _ => tag_in(value).map(str::as_bytes),
-        }
-    }
-
     /// The index of the first field of a name.
     #[inline(always)]
     fn position(&self, name: Name<'_>) -> Option<usize> {
@@ -521,6 +414,12 @@ impl Message {
         fields
             .iter()
             .filter(move |field| self.is_named(field, code, name))
+    }
+
+    /// The fields of a name as they are in a message.
+    fn header_fields<'a>(&'a self, name: Name<'a>) -> impl Iterator<Item = HeaderField<'a>> {
+        self.fields_named(name)
+            .map(|field| HeaderField::new(field.name, self.name_of(field), self.value_of(field)))
     }
 
     #[inline]
@@ -553,42 +452,6 @@ impl Message {
             Source::Written => &self.0.written,
         }
     }
-}
-
-/// The tag of an address.
-fn tag_in(value: &[u8]) -> Option<&str> {
-    match plain_tag(value) {
-        Some(tag) => std::str::from_utf8(tag?).ok(),
-        None => NameAddr::parse(value).ok()?.tag(),
-    }
-}
-
-/// The tag of an address that is as most are: a URI in angle brackets and nothing else, or with a tag behind
-/// it that is a token. `None` where that takes more than a glance.
-fn plain_tag(value: &[u8]) -> Option<Option<&[u8]>> {
-    let bracketed = value.strip_prefix(b"<")?;
-    let (uri, behind) = bracketed.split_at(syntax::find(b'>', bracketed)?);
-    if !uri.is_ascii() {
-        return None;
-    }
-    match behind.strip_prefix(b">;tag=") {
-        Some(tag) if syntax::is_token(tag) => Some(Some(tag)),
-        None if behind == b">" => Some(None),
-        _ => None,
-    }
-}
-
-/// CSeq in its parts, the method as written.
-fn read_cseq(value: &[u8]) -> Option<(u32, &[u8])> {
-    let (number, method) = split_cseq(value)?;
-    Some((syntax::number(number)?, method))
-}
-
-/// The number and the method of CSeq.
-fn split_cseq(value: &[u8]) -> Option<(&[u8], &[u8])> {
-    let number_length = value.iter().position(|&octet| is_lws(octet))?;
-    let (number, method) = value.split_at(number_length);
-    Some((number, trim_start(method)))
 }
 
 /// The message as text, octets that are not UTF-8 replaced: for logs.

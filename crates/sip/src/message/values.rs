@@ -50,7 +50,7 @@ impl<'a> Iterator for Values<'a> {
                 .fields
                 .find(|field| message.is_named(field, code, self.name))?;
             let value = message.value_of(field);
-            if field.head == 0 && self.name.is_list() {
+            if self.name.is_list() {
                 self.rest = value;
             } else {
                 return Some(value);

@@ -82,8 +82,8 @@ pub(super) enum Action {
     SendAck,
     /// Pass the ACK to the transport again.
     RetransmitAck,
-    /// The request is not sent again: keep what its CANCEL or ACK is made of.
-    KeepEssence,
+    /// The request is not sent again: keep of it only the fields that its CANCEL and ACK copy.
+    KeepFollowerFields,
     /// Build a 100 and pass it to the transport.
     SendTrying,
     /// Pass the user's response to the transport and keep it for retransmissions.

@@ -91,7 +91,7 @@ impl ClientInvite {
                 }
             }
             // Most calls that are not answered by now go on ringing.
-            (State::Proceeding, Timer::A) => [Action::KeepEssence].into(),
+            (State::Proceeding, Timer::A) => [Action::KeepFollowerFields].into(),
             (State::Calling, Timer::B) => {
                 self.state = State::Terminated;
                 [Action::InformTimeout, Action::Terminate].into()
@@ -231,7 +231,7 @@ mod tests {
         let mut machine = after(&[100]);
         assert_eq!(
             machine.handle_timer(Timer::A, &config()),
-            [Action::KeepEssence]
+            [Action::KeepFollowerFields]
         );
         assert_eq!(machine.handle_timer(Timer::B, &config()), []);
         assert_eq!(machine.handle_send_failure(), []);
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(machine.handle_response(180, &config()), [Action::PassUp]);
         assert_eq!(
             machine.handle_timer(Timer::A, &config()),
-            [Action::KeepEssence]
+            [Action::KeepFollowerFields]
         );
     }
 

@@ -102,11 +102,7 @@ impl Clients {
         if !common.has_room(self.table.len(), kept) {
             return Err(SendRequestError::Overloaded);
         }
-        write_client_key(
-            self.table.sought(),
-            branch.as_bytes(),
-            method.as_str().as_bytes(),
-        );
+        write_client_key(self.table.sought(), branch, method.as_str());
         if self.table.find().is_some() {
             return Err(SendRequestError::BranchInUse);
         }
@@ -137,7 +133,7 @@ impl Clients {
     /// The request, where it is kept, or what matters of it for a CANCEL.
     pub(super) fn sent_request(&self, id: ClientId) -> Option<Message> {
         let sending = self.table.get(id.0)?.sending.as_deref()?;
-        let kept = Message::index(sending.message.clone()).ok()?;
+        let kept = Message::read(sending.message.clone()).ok()?;
         // An INVITE's ACK takes its place.
         (kept.method() != Some(&Method::Ack)).then_some(kept)
     }
@@ -151,15 +147,14 @@ impl Clients {
         response: Message,
     ) {
         common.statistics.responses_received += 1;
-        let (Some(status @ 100..700), Some(branch), Some((_, method))) = (
-            response.status(),
-            response.top_branch(),
-            response.cseq_parts(),
-        ) else {
+        let branch = response.top_via().and_then(|via| via.branch());
+        let (Some(status @ 100..700), Some(branch), Some(cseq)) =
+            (response.status(), branch, response.parse_cseq())
+        else {
             common.statistics.malformed += 1;
             return;
         };
-        write_client_key(self.table.sought(), branch, method);
+        write_client_key(self.table.sought(), branch, cseq.method_name());
         let Some((number, client)) = self.table.find() else {
             common.statistics.stray_responses += 1;
             let event = TransactionEvent::StrayResponse { flow, response };
@@ -189,8 +184,8 @@ impl Clients {
             Method::Ack => &Method::Invite,
             method => method,
         };
-        let branch = request.top_branch()?;
-        write_client_key(self.table.sought(), branch, method.as_str().as_bytes());
+        let branch = request.top_via()?.branch()?;
+        write_client_key(self.table.sought(), branch, method.as_str());
         let (number, client) = self.table.find()?;
         // What has its answer, or went along a stream, is none of the datagrams that are reported so.
         let sending = client.sending.as_deref()?;
@@ -237,7 +232,7 @@ impl Clients {
                 Action::SendAck => {
                     if let Some(sending) = &mut client.sending
                         // It is rare enough to read again what was written.
-                        && let Ok(invite) = Message::index(sending.message.clone())
+                        && let Ok(invite) = Message::read(sending.message.clone())
                         && let Some((_, response)) = &response
                     {
                         let ack = ack_to_failure(&invite, response).to_bytes();
@@ -246,11 +241,11 @@ impl Clients {
                         client.transmit(common, id);
                     }
                 }
-                Action::KeepEssence => {
+                Action::KeepFollowerFields => {
                     if let Some(sending) = &mut client.sending
-                        && let Some(essence) = common.essence(&sending.message)
+                        && let Some(kept) = common.follower_fields(&sending.message)
                     {
-                        common.keep(&mut sending.message, essence);
+                        common.keep(&mut sending.message, kept);
                     }
                 }
                 Action::PassUp => {

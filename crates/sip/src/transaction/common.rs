@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::timers::Timers;
 use super::{TransactionConfig, TransactionEvent, TransactionStatistics};
-use crate::hop_by_hop::write_essence;
+use crate::hop_by_hop::write_follower_fields;
 use crate::{Message, Transmit};
 
 /// The timers and the ways out.
@@ -78,9 +78,9 @@ impl Common {
         self.chunk.split().freeze()
     }
 
-    /// What the CANCEL or ACK of a request is made of, in place of its own; `None` where it is no request.
-    pub(super) fn essence(&mut self, request: &[u8]) -> Option<Bytes> {
-        write_essence(&mut self.draft, request).then(|| Bytes::copy_from_slice(&self.draft))
+    /// The fields of a request that its CANCEL and ACK copy; `None` where it is no request.
+    pub(super) fn follower_fields(&mut self, request: &[u8]) -> Option<Bytes> {
+        write_follower_fields(&mut self.draft, request).then(|| Bytes::copy_from_slice(&self.draft))
     }
 
     /// The length of all messages that are kept.

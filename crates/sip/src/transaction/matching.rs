@@ -3,10 +3,7 @@
 //! A key is the parts that have to be equal, one behind the other, each after its length: one piece
 //! of memory a transaction, and no two sets of parts make the same key.
 
-use crate::{Glance, Host, Message, Method, Name, Via};
-
-/// What the branch of a request begins with that keeps to RFC 3261 (section 8.1.1.7).
-pub(crate) const MAGIC_COOKIE: &str = "z9hG4bK";
+use crate::{Host, Message, Method, Name, Via};
 
 /// Which rules made a server transaction's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +19,10 @@ pub(super) enum Rules {
 ///
 /// Branches are compared octet for octet, though tokens are said to have no case: clients that count
 /// in base64 mean two transactions by two spellings, and nobody respells a branch.
-pub(super) fn write_client_key(key: &mut Vec<u8>, branch: &[u8], method: &[u8]) {
+pub(super) fn write_client_key(key: &mut Vec<u8>, branch: &str, method: &str) {
     key.clear();
-    write_part(key, method);
-    write_part(key, branch);
+    write_part(key, method.as_bytes());
+    write_part(key, branch.as_bytes());
 }
 
 /// Writes the key of the server transaction that a request of this method would belong to, were it
@@ -36,10 +33,8 @@ pub(super) fn write_server_key(
     request: &Message,
     method: &Method,
 ) -> Option<Rules> {
-    key.clear();
-    write_part(key, method.as_str().as_bytes());
     let via = request.top_via()?;
-    match write_branch_key(key, &via) {
+    match write_via_key(key, &via, method) {
         Some(()) => Some(Rules::Rfc3261),
         None => {
             // The To tag is left out, since that of an ACK is the response's. It is looked at
@@ -56,31 +51,15 @@ pub(super) fn write_server_key(
     }
 }
 
-/// [`write_server_key`] for a request that was seen at a glance. `None` where that is not enough.
-pub(super) fn write_glanced_key(
-    key: &mut Vec<u8>,
-    request: &Glance<'_>,
-    method: &Method,
-) -> Option<()> {
-    write_via_key(key, request.top_via(), method)
-}
-
-/// [`write_server_key`] for a request with this Via on top. `None` where its branch does not keep to the rules of RFC 3261.
+/// Writes the key of a request with this Via on top by the rules of RFC 3261. `None` where its branch does not keep to
+/// them; the method is written nonetheless.
 pub(super) fn write_via_key(key: &mut Vec<u8>, via: &Via<'_>, method: &Method) -> Option<()> {
     key.clear();
     write_part(key, method.as_str().as_bytes());
-    write_branch_key(key, via)
-}
-
-/// Writes what names a transaction by the rules of RFC 3261, behind its method. `None` where the branch does not keep to
-/// them.
-fn write_branch_key(key: &mut Vec<u8>, via: &Via<'_>) -> Option<()> {
-    // A cookie alone names nothing (RFC 4475 section 3.2.1).
-    let branch = via.branch_bytes().filter(|branch| {
-        let unique = branch.strip_prefix(MAGIC_COOKIE.as_bytes());
-        unique.is_some_and(|unique| !unique.is_empty())
-    })?;
-    write_part(key, branch);
+    if !via.names_transaction() {
+        return None;
+    }
+    write_part(key, via.branch()?.as_bytes());
     write_host(key, via.host());
     let port = via.port().map(u16::to_be_bytes);
     write_part(key, port.as_ref().map_or(&[], |octets| octets));
@@ -184,8 +163,8 @@ mod tests {
     fn parts_do_not_run_into_each_other() {
         let mut one = Vec::new();
         let mut other = Vec::new();
-        write_client_key(&mut one, b"1a", b"X");
-        write_client_key(&mut other, b"a", b"X1");
+        write_client_key(&mut one, "1a", "X");
+        write_client_key(&mut other, "a", "X1");
         assert_ne!(one, other);
     }
 

@@ -41,7 +41,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 
 use crate::token::push_token;
-use crate::{Flow, Glance, Message, Method, Name, Peer, Target, Transmit};
+use crate::{Flow, MAGIC_COOKIE, Message, Method, Name, Peek, Peer, Target, Transmit};
 
 use clients::Clients;
 use common::Common;
@@ -51,7 +51,6 @@ use servers::Servers;
 pub use config::TransactionConfig;
 pub use event::TransactionEvent;
 pub use id::{ClientId, ServerId, TransactionKey};
-pub(crate) use matching::MAGIC_COOKIE;
 pub use routing::note_source;
 pub use statistics::TransactionStatistics;
 
@@ -115,7 +114,7 @@ impl Transactions {
 
     /// Appends a [new branch](Transactions::new_branch) to a text.
     pub fn push_new_branch(&mut self, text: &mut String) {
-        text.push_str(matching::MAGIC_COOKIE);
+        text.push_str(MAGIC_COOKIE);
         push_token(text, &mut self.rng);
     }
 
@@ -138,9 +137,9 @@ impl Transactions {
         self.servers.knows(request)
     }
 
-    /// [`knows`](Transactions::knows) for a request that was seen at a glance.
-    pub fn knows_at_a_glance(&mut self, request: &Glance<'_>) -> bool {
-        self.servers.knows_at_a_glance(request)
+    /// [`knows`](Transactions::knows) for a request that was peeked at.
+    pub fn knows_peeked(&mut self, request: &Peek<'_>) -> bool {
+        self.servers.knows_peeked(request)
     }
 
     /// Takes in that the transport could not send a message of a transaction (section 18.4).
@@ -372,25 +371,29 @@ impl Transactions {
         }
     }
 
-    /// Answers a request that was seen at a glance, without a transaction and without a body: `status` is status code and
-    /// reason phrase, `tag` that of To where there is none, `fields` further header fields, as whole lines.
+    /// [`knows_peeked`](Transactions::knows_peeked).
+    pub fn knows_at_a_glance(&mut self, request: &Peek<'_>) -> bool {
+        self.servers.knows_peeked(request)
+    }
+
+    /// Refuses.
     pub fn refuse(
         &mut self,
         flow: Flow,
-        request: &Glance<'_>,
+        request: &Peek<'_>,
         status: &str,
         tag: &str,
         fields: &str,
     ) {
-        let response = request.response(flow.remote, status, tag, fields);
-        self.common.statistics.responses_sent += 1;
-        self.common.transmits.push_back(Transmit {
-            target: ResponseRoute::new(&flow, request.top_via()).target(),
-            peer: None,
-            payload: response.into(),
-            call: call_hash(request.call_id().as_bytes()),
-            transaction: None,
-        });
+        let (status, reason) = status.split_once(' ').unwrap_or_default();
+        let status = status.parse().unwrap_or(500);
+        let mut response = request.response(flow.remote, status, reason);
+        response.set_to_tag(tag);
+        for line in fields.lines() {
+            let (name, value) = line.split_once(':').unwrap_or_default();
+            response.push_back(Name::parse(name), value);
+        }
+        self.respond_stateless(Instant::now(), flow, response);
     }
 
     /// The request of a client transaction, for a CANCEL to be made of: what that does not need of it may be missing.

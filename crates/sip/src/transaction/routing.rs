@@ -7,18 +7,7 @@ use crate::{Flow, Host, Message, Target, Transport, Via};
 /// Notes in the topmost Via where a request came from: `received` where sent-by does not say it, or
 /// `rport` asks for it, and the value of `rport` (RFC 3261 section 18.2.1, RFC 3581 section 4).
 pub fn note_source(request: &mut Message, flow: &Flow) {
-    let Some(via) = request.top_via() else {
-        return;
-    };
-    let source = flow.remote.ip().to_canonical();
-    let has_rport = via.has_rport();
-    let is_told = via.host() == Host::Address(source) && !via.has_received();
-    if has_rport {
-        request.set_top_via_parameter("rport", Some(&flow.remote.port().to_string()));
-    }
-    if has_rport || !is_told {
-        request.set_top_via_parameter("received", Some(&source.to_string()));
-    }
+    request.note_source(flow.remote);
 }
 
 /// Whether two addresses are one, whatever else is known of them beside address and port.

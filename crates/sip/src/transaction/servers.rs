@@ -10,13 +10,13 @@ use bytes::Bytes;
 use super::action::{Action, Actions, Timer};
 use super::common::Common;
 use super::keyed::Keyed;
-use super::matching::{Rules, write_glanced_key, write_server_key};
+use super::matching::{Rules, write_server_key, write_via_key};
 use super::routing::{ResponseRoute, is_same_place, note_source};
 use super::server_invite::ServerInvite;
 use super::server_non_invite::ServerNonInvite;
 use super::table::Entry;
 use super::{ServerId, TransactionEvent, TransactionKey, call_hash};
-use crate::{Flow, Glance, Message, Method, Name, Transmit};
+use crate::{Flow, Message, Method, Name, Peek, Transmit};
 
 /// All server transactions.
 #[derive(Debug)]
@@ -333,11 +333,11 @@ impl Servers {
             || is_about_invite && self.find(request, &Method::Invite).is_some()
     }
 
-    /// [`knows`](Servers::knows) for a request that was seen at a glance.
-    pub(super) fn knows_at_a_glance(&mut self, request: &Glance<'_>) -> bool {
+    /// [`knows`](Servers::knows) for a request that was peeked at.
+    pub(super) fn knows_peeked(&mut self, request: &Peek<'_>) -> bool {
         let method = request.method();
         let mut is_there = |method: &Method| {
-            write_glanced_key(self.table.sought(), request, method).is_some()
+            write_via_key(self.table.sought(), request.top_via(), method).is_some()
                 && self.table.find().is_some()
         };
         let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
@@ -446,7 +446,7 @@ impl Servers {
                 | Action::RetransmitRequest
                 | Action::SendAck
                 | Action::RetransmitAck
-                | Action::KeepEssence
+                | Action::KeepFollowerFields
                 | Action::InformTimeout => {}
             }
         }
@@ -521,17 +521,17 @@ impl Server {
     /// Builds a 100 (RFC 3261 section 8.2.6.1).
     fn trying(&self, subject: &Subject) -> Option<Bytes> {
         if let Subject::Request { request, .. } = subject {
-            return Some(request.trying());
+            return Some(trying(request));
         }
         // It is rare enough to read again what came.
-        let mut request = Message::index(self.message.clone()).ok()?;
+        let mut request = Message::read(self.message.clone()).ok()?;
         note_source(&mut request, self.route.flow());
-        Some(request.trying())
+        Some(trying(&request))
     }
 
     /// Whether a 2xx from the same callee was sent before; it is remembered for the next time.
     fn is_repeated_answer(&mut self, answer: &Message, hasher: &RandomState) -> bool {
-        let tag = answer.to_tag_bytes();
+        let tag = answer.to_tag();
         let hash = hasher.hash_one(tag.unwrap_or_default());
         let hash = NonZeroU64::new(hash).unwrap_or(NonZeroU64::MAX);
         let Some(first) = self.answered else {
@@ -562,6 +562,11 @@ impl Server {
             transaction: Some(TransactionKey::Server(id)),
         }
     }
+}
+
+/// The 100 to a request as it goes on the wire.
+fn trying(request: &Message) -> Bytes {
+    Message::response_to(request, 100, "Trying").to_bytes()
 }
 
 impl Subject {

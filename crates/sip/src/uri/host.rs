@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::blocks;
+use crate::simd;
 use crate::syntax::{self, HOST};
 
 /// The host in a URI or a Via.
@@ -69,11 +69,11 @@ pub(super) fn is_labels(text: &[u8], start: usize, end: usize) -> bool {
         // What stands behind the last octet, which is no dot, does not count.
         // There is a last octet, so it is not empty.
         match length {
-            ..=blocks::TWO => return first_of_two(window) << (blocks::TWO - length) == 0,
+            ..=simd::TWO => return first_of_two(window) << (simd::TWO - length) == 0,
             // They overlap.
             length if length < COVERED_BY_TWO => {
                 let last = text
-                    .get(end - blocks::TWO..)
+                    .get(end - simd::TWO..)
                     .and_then(|rest| rest.first_chunk());
                 return first_of_two(window) == 0
                     && last.is_some_and(|window| first_of_two(window) == 0);
@@ -85,7 +85,7 @@ pub(super) fn is_labels(text: &[u8], start: usize, end: usize) -> bool {
 }
 
 /// What is shorter is covered by two windows that overlap.
-const COVERED_BY_TWO: usize = 2 * blocks::TWO;
+const COVERED_BY_TWO: usize = 2 * simd::TWO;
 
 /// [`is_labels`] for any.
 #[inline(never)]
@@ -115,21 +115,21 @@ fn has_empty_label(text: &[u8], start: usize, end: usize) -> bool {
         };
         // What stands at the end is no dot.
         let left = end - at;
-        if left <= blocks::TWO {
-            return first_of_two << (blocks::TWO - left) != 0;
+        if left <= simd::TWO {
+            return first_of_two << (simd::TWO - left) != 0;
         }
         if first_of_two != 0 {
             return true;
         }
         // The last octet may be the first of two.
-        at += blocks::TWO - 1;
+        at += simd::TWO - 1;
     }
 }
 
-/// Marks dots that have another one behind them, as [`blocks::below`] marks octets. Behind the last octet nobody has looked.
+/// Marks dots that have another one behind them, as [`simd::below`] marks octets. Behind the last octet nobody has looked.
 #[inline(always)]
-fn first_of_two(window: &[u8; blocks::TWO]) -> u32 {
-    let dots = blocks::equal_in_two(window, b'.');
+fn first_of_two(window: &[u8; simd::TWO]) -> u32 {
+    let dots = simd::equal_in_two(window, b'.');
     dots & dots >> 1
 }
 

@@ -8,13 +8,13 @@ mod tel;
 
 use std::fmt;
 
-use crate::runs::Runs;
+use crate::lexer::Lexer;
 use crate::syntax::{self, PASSWORD, URI, USER, find_any, split_once};
 
 pub use host::Host;
 pub(crate) use host::parse_host_and_port;
 pub use parameters::UriParameters;
-pub(crate) use plain::{PlacedUri, PlainHost, PlainUri, SCHEME, parameters_end};
+pub(crate) use plain::{PlainUri, SCHEME, parameters_end};
 pub use tel::TelUri;
 
 use host::HostPortError;
@@ -193,40 +193,26 @@ impl<'a> SipUri<'a> {
         if !text.starts_with(SCHEME) {
             return None;
         }
-        let plain = PlainUri::read(&mut Runs::new(text.as_bytes()), SCHEME.len())?;
-        SipUri::of_places(text, &plain.placed(0)?)
-    }
-
-    /// The URI whose parts are at these places of the whole text.
-    #[inline]
-    pub(crate) fn of_places(text: &'a str, places: &PlacedUri) -> Option<SipUri<'a>> {
-        let [user_end, host_end, port_end, end] = [
-            places.user_end,
-            places.host_end,
-            places.port_end,
-            places.end,
-        ]
-        .map(usize::from);
-        if end != text.len() {
+        let octets = text.as_bytes();
+        let plain = PlainUri::read(&mut Lexer::new(octets), SCHEME.len())?;
+        if plain.end != text.len() {
             return None;
         }
-        let has_user = user_end > 0;
-        let host_start = if has_user { user_end + 1 } else { SCHEME.len() };
-        let host = match places.address {
+        let host = match plain.host.address {
             Some(address) => Host::Address(address.into()),
-            None => Host::Name(text.get(host_start..host_end)?),
+            None => Host::Name(text.get(plain.host.start..plain.host.end)?),
         };
         Some(SipUri {
             text,
             secure: false,
-            user: match has_user {
-                true => Some(text.get(SCHEME.len()..user_end)?),
-                false => None,
+            user: match plain.user_end {
+                Some(end) => Some(text.get(SCHEME.len()..end)?),
+                None => None,
             },
             password: None,
             host,
-            port: places.port,
-            parameters: UriParameters::new(text.get(port_end..)?),
+            port: plain.host.port,
+            parameters: UriParameters::new(text.get(plain.host.port_end..)?),
             headers: None,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::runs::Runs;
+use crate::lexer::Lexer;
 use crate::syntax::{Classes, HOST, PARAMETER, USER, is, leading_number};
 
 use super::host::{ipv4_at, is_labels};
@@ -34,53 +34,22 @@ pub(crate) struct PlainHost {
     pub(crate) port_end: usize,
 }
 
-/// What is kept of a SIP URI in its usual form: where its parts are, counted from the beginning of its scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PlacedUri {
-    /// Before the at sign; 0 where there is no user.
-    pub(super) user_end: u16,
-    pub(super) host_end: u16,
-    pub(super) port_end: u16,
-    pub(super) end: u16,
-    pub(super) address: Option<Ipv4Addr>,
-    pub(super) port: Option<u16>,
-}
-
 /// The scheme of a URI in its usual form.
 pub(crate) const SCHEME: &str = "sip:";
 
 impl PlainUri {
-    /// Where its parts are in a text in which its scheme begins at a place. `None` of a long one.
-    pub(crate) fn placed(&self, start: usize) -> Option<PlacedUri> {
-        // All the others are before it.
-        let end = u16::try_from(self.end - start).ok()?;
-        Some(PlacedUri {
-            user_end: self.user_end.map_or(0, |end| (end - start) as u16),
-            host_end: (self.host.end - start) as u16,
-            port_end: (self.host.port_end - start) as u16,
-            end,
-            address: self.host.address,
-            port: self.host.port,
-        })
-    }
-
-    /// Reads what begins at a place, as far as it may be a URI. `None` where that takes more than a glance.
-    pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainUri> {
-        PlainUri::read_here(text, start)
-    }
-
-    /// [`read`](PlainUri::read) for who has no use for all of it: the compiler leaves the rest out.
-    #[inline(always)]
-    pub(crate) fn read_here(text: &mut Runs<'_>, start: usize) -> Option<PlainUri> {
+    /// Reads what begins at a place, as far as it may be a URI. `None` where it is written in another form.
+    #[inline]
+    pub(crate) fn read(text: &mut Lexer<'_>, start: usize) -> Option<PlainUri> {
         // A copy, which the compiler keeps at hand.
-        let mut runs = *text;
-        let (user_end, octet) = runs.end_and_octet(start, USER);
+        let mut lexer = *text;
+        let (user_end, octet) = lexer.end_and_octet(start, USER);
         let has_user = octet == b'@' && user_end > start;
         let host_start = if has_user { user_end + 1 } else { start };
-        let (host, octet) = PlainHost::read(&mut runs, host_start)?;
+        let (host, octet) = PlainHost::read(&mut lexer, host_start)?;
         let (end, behind) =
-            parameters_end(&mut runs, (host.port_end, octet), PARAMETER, PARAMETER)?;
-        *text = runs;
+            parameters_end(&mut lexer, (host.port_end, octet), PARAMETER, PARAMETER)?;
+        *text = lexer;
         Some(PlainUri {
             user_end: has_user.then_some(user_end),
             host,
@@ -91,17 +60,17 @@ impl PlainUri {
 }
 
 impl PlainHost {
-    /// Reads the host that begins at a place. `None` where that takes more than a glance. Beside it the octet behind the
+    /// Reads the host that begins at a place. `None` where it is written in another form. Beside it the octet behind the
     /// port; 0 where the text has ended.
     #[inline(always)]
-    pub(crate) fn read(runs: &mut Runs<'_>, start: usize) -> Option<(PlainHost, u8)> {
-        let text = runs.text();
+    pub(crate) fn read(lexer: &mut Lexer<'_>, start: usize) -> Option<(PlainHost, u8)> {
+        let text = lexer.text();
         let octet_at = |end: usize| text.get(end).copied().unwrap_or_default();
         let address = ipv4_at(text, start).map(|(address, end)| (address, end, octet_at(end)));
         let (address, end, octet) = match address {
             Some((address, end, octet)) if !is(octet, HOST) => (Some(address), end, octet),
             _ => {
-                let (end, octet) = runs.end_and_octet(start, HOST);
+                let (end, octet) = lexer.end_and_octet(start, HOST);
                 if !is_labels(text, start, end) {
                     return None;
                 }
@@ -141,7 +110,7 @@ fn port_at(text: &[u8], start: usize) -> Option<(u16, usize)> {
 /// octet there, 0 where the text has ended. `None` where one has an empty part.
 #[inline(always)]
 pub(crate) fn parameters_end(
-    text: &mut Runs<'_>,
+    text: &mut Lexer<'_>,
     (start, octet): (usize, u8),
     names: Classes,
     values: Classes,

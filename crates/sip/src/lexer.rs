@@ -1,12 +1,12 @@
-//! Runs of octets of one class.
+//! The lexer of values: where runs of octets of one class end.
 
-use crate::blocks::{self, Block};
+use crate::simd::{self, Block};
 use crate::syntax::{Classes, is};
 
-/// A text that is gone over run by run. What has been seen of the next octets is kept: most runs are short, and one begins
-/// close behind another.
+/// Finds the ends of the tokens, hosts and the like of a text, one behind the other. The octets of a window are classified
+/// together, and that is kept: most tokens are short, and one begins close behind another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Runs<'a> {
+pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     /// Where the octets begin of which something is known.
     start: usize,
@@ -15,11 +15,11 @@ pub(crate) struct Runs<'a> {
 }
 
 /// Of how many octets something is known.
-const WINDOW: usize = blocks::TWO;
+const WINDOW: usize = simd::TWO;
 
-impl<'a> Runs<'a> {
-    pub(crate) fn new(text: &'a [u8]) -> Runs<'a> {
-        Runs {
+impl<'a> Lexer<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> Lexer<'a> {
+        Lexer {
             text,
             // No text is so long.
             start: usize::MAX / 2,
@@ -44,7 +44,7 @@ impl<'a> Runs<'a> {
         self.end_and_octet(start, class).0
     }
 
-    /// [`end`](Runs::end), and the octet there: a zero, which is in no class, where the text has ended.
+    /// [`end`](Lexer::end), and the octet there: a zero, which is in no class, where the text has ended.
     #[inline(always)]
     pub(crate) fn end_and_octet(&mut self, start: usize, class: Classes) -> (usize, u8) {
         let mut at = start;
@@ -82,7 +82,7 @@ fn marks(window: &[u8; WINDOW]) -> u32 {
     match window.as_chunks() {
         ([first, second], []) => {
             let (first, second): (&Block, &Block) = (first, second);
-            blocks::uncommon(first) | blocks::uncommon(second) << blocks::LENGTH
+            simd::uncommon(first) | simd::uncommon(second) << simd::LENGTH
         }
         _ => u32::MAX,
     }
@@ -94,58 +94,12 @@ fn marks_of_last(rest: &[u8]) -> u32 {
     let length = rest.len().min(WINDOW - 1);
     if let (Some(first), Some(last)) = (rest.first_chunk(), rest.last_chunk()) {
         // They overlap.
-        let last = blocks::uncommon(last) << (length - blocks::LENGTH);
-        return blocks::uncommon(first) | last | u32::MAX << length;
+        let last = simd::uncommon(last) << (length - simd::LENGTH);
+        return simd::uncommon(first) | last | u32::MAX << length;
     }
     let mut window = [0; WINDOW];
     window[..length].copy_from_slice(&rest[..length]);
     marks(&window)
-}
-
-/// A text in which octets that may end a line are found in their order: those up to CR, which are rare elsewhere. They are
-/// looked for at places that do not depend on where they are, so that a processor looks far ahead.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LineEnds<'a> {
-    text: &'a [u8],
-    /// Where the octets begin of which something is known.
-    start: usize,
-    /// Which of them may end a line, a bit each.
-    marks: u64,
-}
-
-impl<'a> LineEnds<'a> {
-    pub(crate) fn new(text: &'a [u8]) -> LineEnds<'a> {
-        LineEnds {
-            text,
-            // No text is so long.
-            start: usize::MAX / 2,
-            marks: 0,
-        }
-    }
-
-    /// The place of the first one from a place on, which is not before one that was asked for earlier; the end of the text
-    /// where there is none.
-    #[inline(always)]
-    pub(crate) fn first(&mut self, start: usize) -> usize {
-        let mut at = start;
-        loop {
-            let offset = at.wrapping_sub(self.start);
-            if offset < blocks::MANY {
-                let marks = self.marks >> offset;
-                if marks != 0 {
-                    return at + marks.trailing_zeros() as usize;
-                }
-                at = self.start + blocks::MANY;
-            }
-            const BOUND: u8 = b'\r' + 1;
-            self.marks = match self.text.get(at..).and_then(|rest| rest.first_chunk()) {
-                Some(many) => blocks::below_in_many(many, BOUND),
-                None if at >= self.text.len() => return self.text.len(),
-                None => blocks::below_in_last(&self.text[at..], BOUND),
-            };
-            self.start = at;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -176,36 +130,14 @@ mod tests {
                     if let Some(octet) = text.get_mut(at) {
                         *octet = b'\r';
                     }
-                    let mut runs = Runs::new(&text);
+                    let mut lexer = Lexer::new(&text);
                     for start in [0, at / 2, at, at + 1, 3, length, length + 1, 0] {
                         let run = text.get(start..).unwrap_or_default();
                         let run_length = run.iter().take_while(|octet| is(**octet, class)).count();
                         let end = (start + run_length).min(length);
-                        assert_eq!(runs.end(start, class), end, "{length} {at} {start}");
+                        assert_eq!(lexer.end(start, class), end, "{length} {at} {start}");
                         let octet = text.get(end).copied().unwrap_or_default();
-                        assert_eq!(runs.end_and_octet(start, class), (end, octet));
-                    }
-                }
-            }
-        }
-    }
-    /// From wherever they are asked for, whatever is skipped, in a text of any length.
-    #[test]
-    fn line_ends_are_the_octets_up_to_carriage_return() {
-        let line = b"0123456789\x0e\xff \x80\r\n\tabc\0defghij-----------------------------------------------------";
-        for length in 0..150 {
-            let mut text = line.repeat(2);
-            text.truncate(length);
-            for start in 0..=length {
-                for step in [1, 2, 40, 64, 100] {
-                    let mut ends = LineEnds::new(&text);
-                    let mut at = start;
-                    while at <= length {
-                        let found = text[at..].iter().position(|octet| *octet <= b'\r');
-                        let end = found.map_or(length, |found| at + found);
-                        assert_eq!(ends.first(at), end, "{length} {start} {step}");
-                        assert_eq!(ends.first(at), end, "{length} {start} {step}");
-                        at = end + step;
+                        assert_eq!(lexer.end_and_octet(start, class), (end, octet));
                     }
                 }
             }

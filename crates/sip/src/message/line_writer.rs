@@ -4,116 +4,30 @@ use crate::name::NameCode;
 use crate::syntax::{has_control, trim};
 use crate::{Message, Name};
 
-use super::{Edits, Field, Source, Span, Start, WRITTEN_BYTES};
+use super::{Field, Source, Span, Start, WRITTEN_BYTES};
 
 /// A part of a line that is to be written.
 #[derive(Clone, Copy)]
-pub(super) enum Piece<'a> {
+pub(super) enum LinePart<'a> {
     /// New text. A line end in it that does not fold it is written as a space.
     New(&'a [u8]),
-    /// New text that is known to have no line end.
-    Clean(&'a [u8]),
     /// What is in one of the message's buffers, as it is.
-    Old(Span),
+    Kept(Span),
 }
 
 impl Message {
     /// Writes a field that was not there.
     pub(super) fn write_new_field(&mut self, name: Name<'_>, value: &[u8]) -> Field {
-        match name {
-            Name::Other(spelling) => self.write_field(
-                name.code(),
-                Piece::New(spelling.as_bytes()),
-                &[Piece::New(trim(value))],
-            ),
-            _ => self.write_known_field(name.code(), value),
-        }
-    }
-
-    /// [`write_new_field`](Message::write_new_field) of a name that has a variant of its own.
-    #[inline]
-    pub(super) fn write_known_field(&mut self, name: NameCode, value: &[u8]) -> Field {
-        let spelling = name.spelling().as_bytes();
-        let value = trim(value);
-        if has_control(value) {
-            return self.write_field(name, Piece::Clean(spelling), &[Piece::New(value)]);
-        }
-        self.make_room();
-        let start = self.0.written.len();
-        self.0.written.extend_from_slice(spelling);
-        self.write_clean_value(start, name, spelling.len() as u16, value)
-    }
-
-    /// Writes a number as the value of a field whose name stays as it is written.
-    pub(super) fn write_number(&mut self, field: &Field, number: &Decimal) -> Field {
-        self.make_room();
-        let start = self.0.written.len();
-        self.write(Piece::Old(Span {
-            end: field.start + u32::from(field.name_length),
-            ..field.line()
-        }));
-        self.write_clean_value(start, field.name, field.name_length, number.digits())
-    }
-
-    /// Writes what stands behind the name of a line of which only that has been written, of a value without line ends.
-    #[inline]
-    fn write_clean_value(
-        &mut self,
-        start: usize,
-        name: NameCode,
-        name_length: u16,
-        value: &[u8],
-    ) -> Field {
-        let written = &mut self.0.written;
-        written.extend_from_slice(b": ");
-        let value_start = written.len();
-        written.extend_from_slice(value);
-        let value_end = written.len();
-        written.extend_from_slice(b"\r\n");
-        let end = written.len();
-        self.0.edits = Edits::Any;
-        Field {
-            start: start as u32,
-            end: end as u32,
-            value_start: value_start as u32,
-            value_end: value_end as u32,
-            name_length,
-            head: 0,
-            name,
-            source: Source::Written,
-            has_lone_tag: false,
-        }
-    }
-
-    /// Writes a field of another message.
-    pub(super) fn write_copy(&mut self, other: &Message, field: &Field) -> Field {
-        let line = other.text(field.line());
-        let is_ours = field.source == Source::Written;
-        // Without line ends but those that end or fold it.
-        if (is_ours || !other.0.flaws.line_ends) && line.ends_with(b"\r\n") {
-            let start = self.0.written.len();
-            self.0.written.extend_from_slice(line);
-            self.0.edits = Edits::Any;
-            let moved = |place: u32| place - field.start + start as u32;
-            return Field {
-                start: start as u32,
-                end: moved(field.end),
-                source: Source::Written,
-                value_start: moved(field.value_start),
-                value_end: moved(field.value_end),
-                ..*field
-            };
-        }
-        let spelling = Piece::New(other.name_of(field));
-        self.write_field(field.name, spelling, &[Piece::New(other.value_of(field))])
+        let spelling = LinePart::New(name.as_str().as_bytes());
+        self.write_field(name.code(), spelling, &[LinePart::New(trim(value))])
     }
 
     /// Writes a line of a field.
     pub(super) fn write_field(
         &mut self,
         name: NameCode,
-        spelling: Piece<'_>,
-        value: &[Piece<'_>],
+        spelling: LinePart<'_>,
+        value: &[LinePart<'_>],
     ) -> Field {
         self.make_room();
         let start = self.0.written.len();
@@ -121,22 +35,20 @@ impl Message {
         let name_length = u16::try_from(self.0.written.len() - start).unwrap_or_default();
         self.0.written.extend_from_slice(b": ");
         let value_start = self.0.written.len();
-        for piece in value {
-            self.write(*piece);
+        for part in value {
+            self.write(*part);
         }
         let value_end = self.0.written.len();
         self.0.written.extend_from_slice(b"\r\n");
-        self.0.edits = Edits::Any;
+        self.0.is_edited = true;
         Field {
             start: start as u32,
             end: self.0.written.len() as u32,
             value_start: value_start as u32,
             value_end: value_end as u32,
             name_length,
-            head: 0,
             name,
             source: Source::Written,
-            has_lone_tag: false,
         }
     }
 
@@ -144,12 +56,7 @@ impl Message {
     pub(super) fn write_request_line(&mut self, new_uri: &str) {
         self.make_room();
         let contents = &mut *self.0;
-        let Start::Request {
-            method,
-            uri,
-            places,
-        } = &mut contents.start
-        else {
+        let Start::Request { method, uri } = &mut contents.start else {
             return;
         };
         let written = &mut contents.written;
@@ -161,9 +68,8 @@ impl Message {
         let uri_end = written.len();
         written.extend_from_slice(b" SIP/2.0\r\n");
         *uri = written_span(uri_start, uri_end);
-        *places = None;
         contents.start_line = written_span(start, written.len());
-        contents.edits = Edits::Any;
+        contents.is_edited = true;
     }
 
     /// Writes a status line, and makes it the start line.
@@ -177,12 +83,12 @@ impl Message {
         self.0.written.extend_from_slice(code.digits());
         self.0.written.push(b' ');
         let reason_start = self.0.written.len();
-        self.write(Piece::New(reason.as_bytes()));
+        self.write(LinePart::New(reason.as_bytes()));
         let reason = written_span(reason_start, self.0.written.len());
         self.0.written.extend_from_slice(b"\r\n");
         self.0.start = Start::Response { status, reason };
         self.0.start_line = written_span(start, self.0.written.len());
-        self.0.edits = Edits::Any;
+        self.0.is_edited = true;
     }
 
     /// Asks once for all the memory that edits usually take.
@@ -193,11 +99,10 @@ impl Message {
     }
 
     #[inline(always)]
-    fn write(&mut self, piece: Piece<'_>) {
-        match piece {
-            Piece::New(text) => write_new(&mut self.0.written, text),
-            Piece::Clean(text) => self.0.written.extend_from_slice(text),
-            Piece::Old(span) => {
+    fn write(&mut self, part: LinePart<'_>) {
+        match part {
+            LinePart::New(text) => write_new(&mut self.0.written, text),
+            LinePart::Kept(span) => {
                 let range = span.start as usize..span.end as usize;
                 match span.source {
                     Source::Received => self.0.written.extend_from_slice(&self.0.received[range]),
