@@ -39,6 +39,11 @@
 //! nobody else is at it, so that they leave without a change of threads.
 //!
 //! So nothing between two applications grows without bound, and a slow receiver slows its sender.
+//!
+//! With several workers, each association has one owner, which its verification tag names. The kernel steers UDP datagrams by
+//! the tag, a packet that arrives elsewhere is handed over once, and a directory finds the owner for INITs and for other
+//! paths (`worker_group`). A port on raw IP is claimed by an abstract Unix socket, so that programs on one host know whose a
+//! packet is (`claims`).
 #![deny(unsafe_code)]
 
 mod association;

@@ -2,6 +2,16 @@
 //!
 //! An [`Endpoint`] is one local SCTP port with all its associations. It does no I/O: it is fed with
 //! packets, user calls and the time, and polled for packets to send, events and its next deadline.
+//!
+//! # Parts
+//!
+//! [`packet`] is the wire format. It represents everything that arrives, so that the capture analyser uses it too; the checks
+//! of the RFC are separate. `endpoint` finds the association of a packet by its verification tag, or by any address of the
+//! peer. It answers an INIT without keeping state (the state is in the signed cookie). `association` is one association, put
+//! together from parts that know nothing of each other, and `congestion` has a file for each controller. Deadlines are in a
+//! timer wheel, so that an idle association takes no time.
+//!
+//! `docs/rfc9260.md` names code and test of every requirement of the RFC.
 #![forbid(unsafe_code)]
 
 mod association;
