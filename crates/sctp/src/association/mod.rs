@@ -8,8 +8,8 @@
 //!   round-trip time; `paths`: which of the ways is taken,
 //! - `shutdown`: the graceful end.
 //!
-//! This file holds the association's states, timers and user calls; `input` handles the chunks of
-//! packets, `output` makes packets.
+//! This file holds the association's timers and user calls; `transitions` its states, `input` handles the
+//! chunks of packets, `output` makes packets.
 
 mod acknowledge;
 pub(crate) mod addresses;
@@ -34,6 +34,7 @@ pub(crate) mod setup;
 mod shared_copies;
 mod shutdown;
 mod streams;
+mod transitions;
 mod transmit_queue;
 
 use std::collections::VecDeque;
@@ -48,7 +49,6 @@ pub(crate) use icmp::IcmpOutcome;
 
 use cookie::{Cookie, TieTags};
 use output::Pending;
-use outstanding::PathIndex;
 use path::Path;
 use paths::Routing;
 use paths::only_address;
@@ -58,7 +58,7 @@ use setup::{Setup, SetupTimeout};
 use shutdown::Shutdown;
 
 use crate::packet::{Cause, Tsn};
-use crate::replies::{Replies, ReplyAddress};
+use crate::replies::Replies;
 use crate::{
     AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
     EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathState, ReceivedMessage,
@@ -320,12 +320,6 @@ impl Association {
         }
     }
 
-    /// There is no room for the rest of its messages, and never will be.
-    pub(super) fn give_up(&mut self, context: &mut Context<'_>) {
-        self.send_abort(&Cause::OutOfResource, context);
-        self.lost(LostCause::OutOfResource, context);
-    }
-
     /// Whether it has ended and nothing is left to be received: it can be forgotten.
     pub(crate) fn is_disposable(&self) -> bool {
         self.state == AssociationState::Closed && !self.receiver.is_ready()
@@ -487,167 +481,6 @@ impl Association {
                 self.shutdown.send_on(self.alternate_path(failed));
             }
         }
-    }
-
-    // --- States ---
-
-    /// The association is up.
-    fn enter_established(&mut self, context: &mut Context<'_>) {
-        self.state = AssociationState::Established;
-        self.setup = None;
-        self.error_count = 0;
-        self.choose_current();
-        if let Some(peer) = self.peer_address() {
-            context.events.push_back(Event::CommunicationUp {
-                id: self.id,
-                outbound_streams: self.sender.streams(),
-                inbound_streams: self.receiver.streams(),
-                peer,
-                peer_port: self.peer_port,
-                incoming: self.incoming,
-            });
-        }
-        self.start_heartbeats(context);
-        self.begin_burst();
-        self.watch_window(context);
-        if self.shutdown.is_requested() {
-            self.begin_shutdown(context);
-        }
-    }
-
-    /// The user has asked for the end of the association, which is up.
-    fn begin_shutdown(&mut self, context: &mut Context<'_>) {
-        self.state = AssociationState::ShutdownPending;
-        self.shutdown.data_acknowledged(context.now, context.config);
-        self.advance_shutdown(context);
-    }
-
-    /// Goes on with a shutdown once everything that was sent is acknowledged (section 9.2).
-    fn advance_shutdown(&mut self, context: &mut Context<'_>) {
-        if !self.sender.is_finished() {
-            return;
-        }
-        match self.state {
-            AssociationState::ShutdownPending => {
-                self.state = AssociationState::ShutdownSent;
-                self.shutdown.enter_sent(context.now, context.config);
-            }
-            AssociationState::ShutdownReceived => {
-                self.state = AssociationState::ShutdownAckSent;
-                self.shutdown.enter_ack_sent();
-            }
-            _ => return,
-        }
-        self.stop_heartbeats();
-    }
-
-    /// The association ended in good order.
-    fn shut_down_complete(&mut self, context: &mut Context<'_>) {
-        self.close();
-        context
-            .events
-            .push_back(Event::ShutdownComplete { id: self.id });
-    }
-
-    /// The association ended otherwise.
-    fn lost(&mut self, cause: LostCause, context: &mut Context<'_>) {
-        let unsent = self.sender.unsent();
-        let unacknowledged = self.sender.unacknowledged();
-        self.report_failed_messages(context);
-        self.close();
-        self.report_aborted_delivery(context);
-        context.events.push_back(Event::CommunicationLost {
-            id: self.id,
-            cause,
-            unsent,
-            unacknowledged,
-        });
-    }
-
-    /// Tells that the end of a message will never be delivered, although parts of it were.
-    fn report_aborted_delivery(&mut self, context: &mut Context<'_>) {
-        if let Some(message) = self.receiver.take_aborted() {
-            context.events.push_back(Event::PartialDeliveryAborted {
-                id: self.id,
-                stream: message.stream,
-                unordered: message.unordered,
-                ssn: message.ssn,
-            });
-        }
-    }
-
-    /// Tells of each message that is not known to be delivered (sections 11.1.14 and 11.1.15).
-    fn report_failed_messages(&mut self, context: &mut Context<'_>) {
-        for failed in self.sender.take_failed() {
-            context.events.push_back(Event::SendFailed {
-                id: self.id,
-                info: failed.info,
-                payload: failed.payload,
-                was_sent: failed.was_sent,
-            });
-        }
-    }
-
-    /// The association never came up.
-    fn cannot_start(&mut self, cause: CannotStartCause, context: &mut Context<'_>) {
-        self.report_failed_messages(context);
-        self.close();
-        context
-            .events
-            .push_back(Event::CannotStart { id: self.id, cause });
-    }
-
-    /// Forgets everything but the messages that the user may still receive.
-    fn close(&mut self) {
-        self.state = AssociationState::Closed;
-        self.setup = None;
-        self.shutdown = Shutdown::default();
-        self.pending = Pending::default();
-        self.sender.close();
-        self.receiver.close();
-    }
-
-    /// The peer broke the protocol: tells it so and ends the association.
-    fn violation(&mut self, reason: &'static str, context: &mut Context<'_>) {
-        self.end_with_abort(
-            &Cause::ProtocolViolation(reason.as_bytes()),
-            reason,
-            context,
-        );
-    }
-
-    /// Ends the association with an ABORT that says `cause`; `reason` is for the user.
-    fn end_with_abort(
-        &mut self,
-        cause: &Cause<'_>,
-        reason: &'static str,
-        context: &mut Context<'_>,
-    ) {
-        self.send_abort(cause, context);
-        if self.is_opening() {
-            self.cannot_start(CannotStartCause::ProtocolViolation { reason }, context);
-        } else {
-            self.lost(LostCause::ProtocolViolation { reason }, context);
-        }
-    }
-
-    /// Sends an ABORT if the peer's tag is known (section 8.5.1 B).
-    fn send_abort(&self, cause: &Cause<'_>, context: &mut Context<'_>) {
-        if self.peer_tag != 0
-            && let Some(address) = self.reply_address(self.routing.current, context)
-        {
-            context.replies.abort_because(address, cause);
-        }
-    }
-
-    /// For packets that go to the peer on `path` although the association may be gone by then.
-    fn reply_address(&self, path: PathIndex, context: &Context<'_>) -> Option<ReplyAddress> {
-        self.paths.get(path).map(|path| ReplyAddress {
-            to: path.address(),
-            local_port: context.local_port,
-            peer_port: self.peer_port,
-            verification_tag: self.peer_tag,
-        })
     }
 
     // --- Small things ---

@@ -2,10 +2,12 @@
 //! sections 5.2, 8.4 and 8.5), and keeps no state for who has not proved its address.
 
 mod associations;
+mod context;
 mod icmp;
 mod initiation;
 mod out_of_the_blue;
 mod rate_limits;
+mod receive_budget;
 mod remembered_tags;
 
 use std::collections::VecDeque;
@@ -22,13 +24,13 @@ use timer_wheel::Index;
 pub use icmp::{IcmpError, IcmpKind};
 pub use out_of_the_blue::answer_out_of_the_blue;
 
-use associations::{Associations, Changes, PeerKey};
+use associations::{Associations, PeerKey};
 use rate_limits::RateLimits;
 use remembered_tags::RememberedTags;
 
+use crate::association::Association;
 use crate::association::addresses::{is_link_local, is_unicast as is_unicast_address};
 use crate::association::cookie::CookieSigner;
-use crate::association::{Association, Context};
 use crate::packet::{Chunk, ChunkType, Packet, PacketFault};
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
@@ -39,12 +41,6 @@ use crate::{
 
 /// How much memory is taken at once for packets.
 const PACKET_BUFFER: usize = 1 << 15;
-
-/// How many associations give room back for one packet, at most.
-const MAX_RENEGES: usize = 4;
-
-/// How many do when that packet could not be taken otherwise. Each of them has cost the peers a packet.
-const MAX_YIELDS: usize = 1024;
 
 /// One local SCTP port with all its associations. See the crate's documentation.
 pub struct Endpoint {
@@ -557,90 +553,6 @@ impl Endpoint {
         }
     }
 
-    /// Makes room for the DATA of a packet of the association at `index` when all together hold as
-    /// much as they may. Who holds most out of order gives it back (section 6.2), if that is more
-    /// than this one holds itself: so a peer that never sends what is missing cannot keep the room
-    /// from the others, nor can one whose messages nobody reads take it from them. It gives its own
-    /// back only for what is missing below that.
-    fn make_room(&mut self, now: Instant, index: Index, parsed: &Packet<'_>) {
-        let mut needed = 0;
-        let mut fills_hole = false;
-        for chunk in parsed.chunks() {
-            if let Ok(Chunk::Data(data)) = chunk {
-                needed += data.user_data.len();
-                let association = self.associations.get(index);
-                fills_hole |= association.is_some_and(|association| association.misses(data.tsn));
-            }
-        }
-        for _ in 0..MAX_RENEGES {
-            let association = self.associations.get(index);
-            let held = association.map_or(0, Association::receive_buffer_bytes);
-            // What fills a hole is taken anyway, other data only where there is a window.
-            let window = if fills_hole { 0 } else { self.config.mtu };
-            if self.received_bytes + needed + window <= self.config.max_received_bytes {
-                return;
-            }
-            let Some(most) = self.associations.most_out_of_order() else {
-                return;
-            };
-            let association = self.associations.get(most);
-            let given = association.map_or(0, Association::out_of_order_bytes);
-            let gives = if most == index {
-                fills_hole
-            } else {
-                given > held
-            };
-            if !gives {
-                return;
-            }
-            self.with(now, most, |association, context| {
-                association.renege(context);
-            });
-        }
-    }
-
-    /// Makes room for the chunk of `needed` bytes that comes next in the association at `index`, which
-    /// was dropped, if there would be none though all users received all that they can: what is held
-    /// back takes the room, and the associations that hold it may well wait for each other. What is
-    /// out of order is taken back first, since it will be sent again. Then the association that holds
-    /// back most gives up a message that is not whole (section 6.9). So a peer waits for the room that
-    /// others hold back until it sends the chunk again, and no longer. None that holds less than the
-    /// starved one has to give up anything, for that one wants more than what each is guaranteed.
-    fn end_starvation(&mut self, now: Instant, index: Index, needed: usize) {
-        self.flush(now, index);
-        for _ in 0..MAX_YIELDS {
-            let held = self.held_back_bytes + needed;
-            if held + self.config.mtu <= self.config.max_received_bytes {
-                return;
-            }
-            if let Some(most) = self.associations.most_out_of_order() {
-                self.with(now, most, |association, context| {
-                    association.renege(context);
-                });
-                continue;
-            }
-            let Some(most) = self.associations.most_held_back() else {
-                return;
-            };
-            if self.associations.is_dirty(most) {
-                // It may hold less by now.
-                self.flush(now, most);
-                continue;
-            }
-            let is_own = most == index;
-            // Room for a packet more is worth the end of another one, not its own.
-            if is_own && held <= self.config.max_received_bytes {
-                return;
-            }
-            self.with(now, most, |association, context| {
-                association.yield_held_back(context);
-            });
-            if is_own {
-                return;
-            }
-        }
-    }
-
     /// A packet of a peer that we know, without our tag (section 8.5).
     fn handle_wrong_tag(&mut self, received: ReceivedPacket<'_>, index: Index) {
         let ReceivedPacket {
@@ -682,104 +594,6 @@ impl Endpoint {
         }
     }
 
-    /// Lets an association work, and flushes it: indexes, deadline and ready list follow its changes.
-    fn with<R>(
-        &mut self,
-        now: Instant,
-        index: Index,
-        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
-    ) -> Option<R> {
-        let result = self.run(now, index, action)?;
-        self.flush(now, index);
-        Some(result)
-    }
-
-    fn with_id<R>(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
-    ) -> Option<R> {
-        let index = self.associations.index_of(id)?;
-        self.with(now, index, action)
-    }
-
-    /// Lets an association send or receive a message. There may be many more to come.
-    fn with_message<R>(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
-    ) -> Option<R> {
-        let index = self.associations.index_of(id)?;
-        self.with_deferred_flush(now, index, action)
-    }
-
-    /// Lets an association work, and flushes it once it has been asked for its packets, as far
-    /// as that can wait.
-    fn with_deferred_flush<R>(
-        &mut self,
-        now: Instant,
-        index: Index,
-        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
-    ) -> Option<R> {
-        let result = self.run(now, index, action)?;
-        let changes = self.associations.flush_later(index);
-        self.apply(now, changes);
-        Some(result)
-    }
-
-    /// Lets an association work. It has to be flushed afterwards.
-    fn run<R>(
-        &mut self,
-        now: Instant,
-        index: Index,
-        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
-    ) -> Option<R> {
-        let (associations, _, endpoint_context) = self.split(now);
-        let (association, config) = associations.get_mut(index)?;
-        Some(action(association, &mut endpoint_context.with(config)))
-    }
-
-    /// The associations, the place where packets are written, and what an association uses
-    /// while it works.
-    fn split(&mut self, now: Instant) -> (&mut Associations, &mut BytesMut, EndpointContext<'_>) {
-        let endpoint_context = EndpointContext {
-            now,
-            local_port: self.local_port,
-            local_addresses: &self.local_addresses,
-            host_addresses: &self.host_addresses,
-            rng: &mut self.rng,
-            events: &mut self.events,
-            replies: &mut self.replies,
-            statistics: &mut self.statistics,
-            receive_budget: self
-                .config
-                .max_received_bytes
-                .saturating_sub(self.received_bytes),
-        };
-        (&mut self.associations, &mut self.buffer, endpoint_context)
-    }
-
-    fn flush(&mut self, now: Instant, index: Index) {
-        let changes = self.associations.flush(index);
-        self.apply(now, changes);
-    }
-
-    /// Does for the endpoint what follows from an association's change.
-    fn apply(&mut self, now: Instant, changes: Changes) {
-        self.received_bytes =
-            (self.received_bytes + changes.received_now).saturating_sub(changes.received_before);
-        self.held_back_bytes =
-            (self.held_back_bytes + changes.held_back_now).saturating_sub(changes.held_back_before);
-        if let Some(tag) = changes.retired_tag {
-            self.remembered_tags
-                .remember(now, tag, self.config.longest_cookie_life());
-        }
-        self.statistics.drops.forgotten_tags = self.remembered_tags.forgotten();
-        self.statistics.drops.replies = self.replies.dropped();
-    }
-
     fn reply_address(
         &self,
         to: PathAddress,
@@ -791,36 +605,6 @@ impl Endpoint {
             local_port: self.local_port,
             peer_port,
             verification_tag,
-        }
-    }
-}
-
-/// The part of [`Context`] that is the same for all associations.
-struct EndpointContext<'a> {
-    now: Instant,
-    local_port: u16,
-    local_addresses: &'a [IpAddr],
-    host_addresses: &'a [IpAddr],
-    rng: &'a mut ChaCha12Rng,
-    events: &'a mut VecDeque<Event>,
-    replies: &'a mut Replies,
-    statistics: &'a mut EndpointStatistics,
-    receive_budget: usize,
-}
-
-impl<'a> EndpointContext<'a> {
-    fn with(self, config: &'a EndpointConfig) -> Context<'a> {
-        Context {
-            now: self.now,
-            local_port: self.local_port,
-            local_addresses: self.local_addresses,
-            host_addresses: self.host_addresses,
-            config,
-            rng: self.rng,
-            events: self.events,
-            replies: self.replies,
-            statistics: self.statistics,
-            receive_budget: self.receive_budget,
         }
     }
 }

@@ -1,0 +1,112 @@
+//! DATA and SACK (RFC 9260 sections 6.2 and 6.2.1).
+
+use super::PacketOnPath;
+use crate::association::path::Path;
+use crate::association::receiver::{FatalData, Reception};
+use crate::association::sender::{NeverSent, SackOutcome};
+use crate::association::{Association, Context};
+use crate::packet::{Cause, Data, Sack};
+use crate::{AssociationState, Event};
+
+impl Association {
+    pub(super) fn handle_data(
+        &mut self,
+        received: PacketOnPath<'_>,
+        data: &Data<'_>,
+        context: &mut Context<'_>,
+    ) {
+        if !matches!(
+            self.state,
+            AssociationState::Established
+                | AssociationState::ShutdownPending
+                | AssociationState::ShutdownSent
+        ) {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        self.statistics.data_chunks_received += 1;
+        let held = self.receiver.buffered();
+        let reception = self.receiver.handle_data(
+            data,
+            received.packet,
+            received.path,
+            context.receive_budget,
+            context.config,
+        );
+        context.receive_budget = context
+            .receive_budget
+            .saturating_sub(self.receiver.buffered().saturating_sub(held));
+        context.statistics.drops.data_reneged += self.receiver.take_reneged();
+        match reception {
+            Ok(Reception::Accepted) => {}
+            Ok(Reception::Duplicate) => {
+                self.statistics.duplicates_received += 1;
+                context.statistics.duplicates_received += 1;
+            }
+            Ok(Reception::NoRoom) => context.statistics.drops.data_no_room += 1,
+            Ok(Reception::OutOfReach) => context.statistics.drops.data_out_of_reach += 1,
+            Ok(Reception::InvalidStream) => {
+                context.statistics.drops.data_invalid_stream += 1;
+                let stream = data.stream;
+                let cause = Cause::InvalidStreamIdentifier { stream };
+                self.queue_error(received.path, &cause, context);
+            }
+            Err(FatalData::NoUserData) => self.end_with_abort(
+                &Cause::NoUserData { tsn: data.tsn },
+                "DATA without user data",
+                context,
+            ),
+            Err(FatalData::MessageTooLarge) => {
+                context.statistics.drops.messages_too_large += 1;
+                self.end_with_abort(&Cause::OutOfResource, "message too large", context);
+            }
+            Err(FatalData::NoRoom) => self.give_up(context),
+            Err(FatalData::Violation(reason)) => self.violation(reason, context),
+        }
+    }
+
+    pub(super) fn handle_sack(&mut self, sack: &Sack<'_>, context: &mut Context<'_>) {
+        if !self.may_send_data() {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        let outcome = self
+            .sender
+            .handle_sack(context.now, sack, &mut self.paths, context.config);
+        self.conclude_acknowledgement(outcome, context);
+    }
+
+    pub(super) fn conclude_acknowledgement(
+        &mut self,
+        outcome: Result<SackOutcome, NeverSent>,
+        context: &mut Context<'_>,
+    ) {
+        let Ok(outcome) = outcome else {
+            self.violation("acknowledged a TSN that was never sent", context);
+            return;
+        };
+        if outcome.progress {
+            self.error_count = 0;
+            if self.is_delivering() {
+                self.shutdown.data_acknowledged(context.now, context.config);
+            }
+            for index in 0..self.paths.len() {
+                if self.paths.get(index).is_some_and(Path::was_proved) {
+                    self.clear_path_errors(index, context);
+                }
+            }
+            if context.config.sender_dry_events && self.sender.is_finished() {
+                context.events.push_back(Event::SenderDry { id: self.id });
+            }
+        }
+        if let Some(path) = outcome.probed {
+            self.error_count = 0;
+            self.clear_path_errors(path, context);
+        }
+        if outcome.writable {
+            context.events.push_back(Event::Writable { id: self.id });
+        }
+        // Acknowledgements open the window.
+        self.begin_burst();
+    }
+}

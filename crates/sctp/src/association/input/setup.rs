@@ -1,0 +1,266 @@
+//! The handshake after our INIT (RFC 9260 sections 5.1 and 5.2), and restarts and collisions that a cookie proves.
+
+use std::time::Duration;
+
+use super::PacketOnPath;
+use crate::association::addresses::AddressRules;
+use crate::association::cookie::Cookie;
+use crate::association::path::Path;
+use crate::association::receiver::Receiver;
+use crate::association::setup::{ParameterFault, SetupParameters};
+use crate::association::{Association, Context};
+use crate::packet::{Cause, CauseBuffer, Init, InitFault, ParameterType, Tsn, TypeList};
+use crate::replies::ReplyAddress;
+use crate::{AssociationState, CannotStartCause, Event};
+
+impl Association {
+    /// Section 5.2.4, action A: the peer has restarted.
+    pub(crate) fn restart(&mut self, cookie: &Cookie, context: &mut Context<'_>) {
+        let config = context.config;
+        self.local_tag = cookie.local_tag;
+        self.peer_tag = cookie.peer_tag;
+        self.tie_tags = Default::default();
+        self.local_initial_tsn = cookie.local_initial_tsn;
+        self.setup = None;
+        self.shutdown = Default::default();
+        self.pending = Default::default();
+        self.report_failed_messages(context);
+        self.receiver
+            .restart(cookie.peer_initial_tsn, cookie.inbound_streams, config);
+        self.report_aborted_delivery(context);
+        let was_refused = self.sender.restart(
+            cookie.local_initial_tsn,
+            cookie.outbound_streams,
+            cookie.peer_a_rwnd,
+        );
+        self.error_count = 0;
+        self.restart_paths(cookie, context);
+        self.state = AssociationState::Established;
+        self.start_heartbeats(context);
+        self.begin_burst();
+        if was_refused {
+            context.events.push_back(Event::Writable { id: self.id });
+        }
+        context.events.push_back(Event::Restart {
+            id: self.id,
+            outbound_streams: cookie.outbound_streams,
+            inbound_streams: cookie.inbound_streams,
+        });
+    }
+
+    /// Section 5.2.4, action B: both sides opened at the same time.
+    pub(crate) fn collide(&mut self, cookie: &Cookie, context: &mut Context<'_>) {
+        self.peer_tag = cookie.peer_tag;
+        if !self.is_opening() {
+            return;
+        }
+        // What went out with our COOKIE ECHO was thrown away with it.
+        self.sender
+            .send_again(self.routing.current, &mut self.paths);
+        self.learn_peer(
+            cookie.peer_initial_tsn,
+            cookie.inbound_streams,
+            cookie.peer_a_rwnd,
+            cookie.outbound_streams,
+            context,
+        );
+        self.combine_paths(cookie, context);
+        self.enter_established(context);
+    }
+
+    /// Section 5.2.4, action D: the cookie is that of this very association.
+    pub(crate) fn confirm(&mut self, context: &mut Context<'_>) {
+        if self.state == AssociationState::CookieEchoed {
+            self.sender
+                .send_again(self.routing.current, &mut self.paths);
+            self.enter_established(context);
+        }
+    }
+
+    pub(super) fn handle_init_ack(
+        &mut self,
+        received: PacketOnPath<'_>,
+        init: &Init<'_>,
+        context: &mut Context<'_>,
+    ) {
+        if self.state != AssociationState::CookieWait {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        match init.check() {
+            Ok(()) => {}
+            Err(InitFault::ZeroInitiateTag) => {
+                // The peer's tag is unknown, so the ABORT reflects the one that came.
+                if let Some(address) = self.reply_address(self.reply_path(received.path), context) {
+                    let address = ReplyAddress {
+                        verification_tag: received.header.verification_tag,
+                        ..address
+                    };
+                    context.replies.abort(address, true, &CauseBuffer::new());
+                }
+                self.refuse_init_ack("INIT ACK with Initiate Tag 0", context);
+                return;
+            }
+            Err(InitFault::SmallWindow) => {
+                // Section 3.3.3: answered, but the state stays as it is.
+                if let Some(address) = self.reply_address(self.reply_path(received.path), context) {
+                    let address = ReplyAddress {
+                        verification_tag: init.initiate_tag,
+                        ..address
+                    };
+                    context
+                        .replies
+                        .abort_because(address, &Cause::InvalidMandatoryParameter);
+                }
+                return;
+            }
+            Err(InitFault::NoOutboundStreams | InitFault::NoInboundStreams) => {
+                self.peer_tag = init.initiate_tag;
+                self.send_abort(&Cause::InvalidMandatoryParameter, context);
+                self.refuse_init_ack("INIT ACK without streams", context);
+                return;
+            }
+        }
+        self.peer_tag = init.initiate_tag;
+        let source = self.paths.get(received.path).map(Path::address);
+        let Some(source) = source else {
+            return;
+        };
+        let rules = AddressRules::new(
+            source.remote,
+            context.local_addresses,
+            context.host_addresses,
+            context.config.max_peer_addresses,
+        );
+        let parameters = match SetupParameters::read(init.parameters, &rules) {
+            Ok(parameters) => parameters,
+            Err(fault) => {
+                self.abort_set_up_for(&fault, received, context);
+                return;
+            }
+        };
+        let Some(cookie) = parameters.cookie else {
+            let missing = [ParameterType::STATE_COOKIE.to_be_bytes()];
+            self.send_abort(
+                &Cause::MissingMandatoryParameter(TypeList::new(&missing)),
+                context,
+            );
+            self.refuse_init_ack("INIT ACK without State Cookie", context);
+            return;
+        };
+        let cookie = received.packet.slice_ref(cookie);
+        let errors = parameters.unrecognized_cause(self.max_error_bytes());
+        if let Some(rtt) = self
+            .setup
+            .as_ref()
+            .and_then(|setup| setup.answered(context.now))
+            && let Some(path) = self.paths.get_mut(received.path)
+        {
+            path.measure(context.now, rtt, context.config);
+        }
+        self.learn_peer(
+            init.initial_tsn,
+            init.outbound_streams
+                .min(context.config.max_inbound_streams),
+            init.a_rwnd,
+            init.inbound_streams,
+            context,
+        );
+        if let Some(setup) = &mut self.setup {
+            setup.echo_cookie(cookie, errors);
+        }
+        context.statistics.drops.addresses += parameters.peer.left_out;
+        self.learn_addresses(source, &parameters.peer.addresses, context);
+        self.state = AssociationState::CookieEchoed;
+    }
+
+    /// Takes over what the peer said in INIT ACK or cookie.
+    fn learn_peer(
+        &mut self,
+        initial_tsn: Tsn,
+        inbound_streams: u16,
+        a_rwnd: u32,
+        outbound_streams: u16,
+        context: &mut Context<'_>,
+    ) {
+        self.receiver = Receiver::new(initial_tsn, inbound_streams, context.config);
+        for (info, payload) in self.sender.learn_peer(a_rwnd, outbound_streams) {
+            context.events.push_back(Event::SendFailed {
+                id: self.id,
+                info,
+                payload,
+                was_sent: false,
+            });
+        }
+    }
+
+    fn abort_set_up_for(
+        &mut self,
+        fault: &ParameterFault<'_>,
+        received: PacketOnPath<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let mut causes = CauseBuffer::new();
+        fault.push_to(&mut causes);
+        if let Some(address) = self.reply_address(self.reply_path(received.path), context) {
+            context.replies.abort(address, false, &causes);
+        }
+        self.refuse_init_ack("INIT ACK with an impossible parameter", context);
+    }
+
+    fn refuse_init_ack(&mut self, reason: &'static str, context: &mut Context<'_>) {
+        self.cannot_start(CannotStartCause::ProtocolViolation { reason }, context);
+    }
+
+    pub(super) fn handle_cookie_ack(
+        &mut self,
+        received: PacketOnPath<'_>,
+        context: &mut Context<'_>,
+    ) {
+        if self.state != AssociationState::CookieEchoed {
+            return;
+        }
+        self.choose_primary_by_answer(received.path);
+        let current = self.routing.current;
+        let rtt = self
+            .setup
+            .as_ref()
+            .and_then(|setup| setup.answered(context.now));
+        if let Some(path) = self.paths.get_mut(current) {
+            if let Some(rtt) = rtt {
+                path.measure(context.now, rtt, context.config);
+            }
+            if path.flight() > 0 {
+                path.start_t3_rtx(context.now);
+            }
+        }
+        self.enter_established(context);
+    }
+
+    /// Section 5.2.6: begins again, and asks for a cookie that lives longer.
+    pub(super) fn handle_stale_cookie(&mut self, context: &mut Context<'_>) {
+        if self.state != AssociationState::CookieEchoed {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        self.sender
+            .send_again(self.routing.current, &mut self.paths);
+        let Some(setup) = &mut self.setup else {
+            return;
+        };
+        let rtt = setup.answered(context.now).unwrap_or_default();
+        if setup.begin_again(rtt + Duration::from_secs(1), context.config) {
+            self.state = AssociationState::CookieWait;
+            self.peer_tag = 0;
+        } else {
+            self.cannot_start(CannotStartCause::TimedOut, context);
+        }
+    }
+
+    /// Bytes of error causes that fit into a packet.
+    fn max_error_bytes(&self) -> usize {
+        self.paths
+            .get(self.routing.current)
+            .map_or(0, |path| path.pmdcs().saturating_sub(4))
+    }
+}

@@ -1,0 +1,140 @@
+//! SACKs and what they mean for what is outstanding (RFC 9260 sections 6.2.1 and 7.2.4).
+
+use std::time::Instant;
+
+use super::{NeverSent, SackOutcome, Sender};
+use crate::EndpointConfig;
+use crate::association::outstanding::PathIndex;
+use crate::association::path::Path;
+use crate::packet::{GapAckBlock, Sack, Tsn};
+
+impl Sender {
+    /// Takes in a SACK.
+    pub(crate) fn handle_sack(
+        &mut self,
+        now: Instant,
+        sack: &Sack<'_>,
+        paths: &mut [Path],
+        config: &EndpointConfig,
+    ) -> Result<SackOutcome, NeverSent> {
+        if sack.cumulative_tsn_ack < self.outstanding.cumulative_ack_point() {
+            return Ok(SackOutcome::default());
+        }
+        self.acknowledge(
+            now,
+            sack.cumulative_tsn_ack,
+            Some(sack.a_rwnd as usize),
+            sack.gap_ack_blocks.iter(),
+            paths,
+            config,
+        )
+    }
+
+    /// Takes in the Cumulative TSN Ack of a SHUTDOWN, which has no Gap Ack Blocks: that some are
+    /// missing does not mean that the peer reneged (section 3.3.8).
+    pub(crate) fn handle_cumulative_ack(
+        &mut self,
+        now: Instant,
+        cumulative: Tsn,
+        paths: &mut [Path],
+        config: &EndpointConfig,
+    ) -> Result<SackOutcome, NeverSent> {
+        if cumulative < self.outstanding.cumulative_ack_point() {
+            return Ok(SackOutcome::default());
+        }
+        let gaps = self.outstanding.acknowledged_above(cumulative);
+        self.acknowledge(now, cumulative, None, gaps.into_iter(), paths, config)
+    }
+
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        cumulative: Tsn,
+        window: Option<usize>,
+        gaps: impl Iterator<Item = GapAckBlock>,
+        paths: &mut [Path],
+        config: &EndpointConfig,
+    ) -> Result<SackOutcome, NeverSent> {
+        let probed_before = self.probed_path();
+        self.peer_window = window.unwrap_or(self.peer_window);
+        self.sack_since_t3_rtx = true;
+        let was_in_fast_recovery = self.fast_recovery_exit.is_some();
+        for path in paths.iter_mut() {
+            path.begin_sack();
+        }
+        let earliest = self.earliest_of_each(paths);
+        // Losses are told after acknowledgements, so they can share the paths one after another.
+        let mut lost = Vec::new();
+        let mut reneged = Vec::new();
+        let summary = self
+            .outstanding
+            .handle_sack(
+                cumulative,
+                gaps,
+                was_in_fast_recovery,
+                |chunk| {
+                    if let Some(path) = paths.get_mut(chunk.path) {
+                        path.chunk_acknowledged(chunk, chunk.tsn <= cumulative);
+                    }
+                },
+                |path, size| lost.push((path, size)),
+                |path, size| reneged.push((path, size)),
+            )
+            .map_err(|_| NeverSent)?;
+        for (index, before) in earliest {
+            if self.outstanding.is_acknowledged(before)
+                && let Some(path) = paths.get_mut(index)
+            {
+                path.earliest_acknowledged();
+            }
+        }
+        for path in paths.iter_mut() {
+            path.finish_sack(now, was_in_fast_recovery, config);
+        }
+        for (path, size) in reneged {
+            if let Some(path) = paths.get_mut(path) {
+                path.chunk_in_flight_again(now, size);
+            }
+        }
+        if self
+            .fast_recovery_exit
+            .is_some_and(|exit| exit <= cumulative)
+        {
+            self.fast_recovery_exit = None;
+        }
+        if let Some(first_path) = summary.fast_retransmit {
+            let enters = self.fast_recovery_exit.is_none();
+            for (path, size) in lost {
+                if let Some(path) = paths.get_mut(path) {
+                    path.chunk_lost(size, enters);
+                }
+            }
+            if enters {
+                self.fast_recovery_exit = Some(self.outstanding.next_tsn().previous());
+                self.fast_retransmit = Some(first_path);
+            }
+        }
+        if !self.outstanding.has_lost() {
+            self.fast_retransmit = None;
+        }
+        let probed = probed_before.or_else(|| self.probed_path());
+        self.update_probe(cumulative, paths);
+        Ok(SackOutcome {
+            progress: summary.newly_acknowledged,
+            probed: probed.filter(|_| !summary.newly_acknowledged),
+            writable: self.take_room_again(config),
+        })
+    }
+
+    /// The earliest outstanding chunk of each of several paths that have some in flight. It may be
+    /// acknowledged by a Gap Ack Block, while an earlier one is out on another path.
+    fn earliest_of_each(&self, paths: &[Path]) -> Vec<(PathIndex, Tsn)> {
+        if paths.len() < 2 {
+            return Vec::new();
+        }
+        let busy = (0..paths.len())
+            .filter(|index| paths.get(*index).is_some_and(|path| path.flight() > 0))
+            .collect();
+        self.outstanding.earliest_on_each(busy)
+    }
+}
