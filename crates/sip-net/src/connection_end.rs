@@ -1,4 +1,4 @@
-//! What the end of a connection means to others: its messages take another way, the workers are told.
+//! The end of a connection: its messages take another way, the workers are told.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Outbound {
         reason: CloseReason,
     ) {
         let transport = connection.transport;
-        // Counted first: who sees that it is gone finds out why.
+        // Counted first, so that the reason is there as soon as the connection is gone.
         count(self.log.counters(transport), &reason);
         self.connections.remove(connection);
         connection.failed(SendError::Gone);
@@ -54,8 +54,7 @@ impl Outbound {
         }
     }
 
-    /// Tells every worker which names the far end of a connection has proved. What nobody has verified
-    /// proves nothing.
+    /// Tells every worker which names the certificate of a connection's peer has proved.
     pub(crate) async fn report_names(&self, connection: &Connection, mut names: Vec<Box<str>>) {
         tracing::debug!(remote = %connection.remote, ?names, "certificate");
         names.truncate(MAXIMUM_NAMES);

@@ -1,4 +1,4 @@
-//! What ICMP says of datagrams that did not arrive (RFC 3261 section 18.4).
+//! ICMP errors about datagrams that did not arrive (RFC 3261 section 18.4).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use udp_net::Report;
 /// Whether a report says that a datagram cannot get there: "host, network, port or protocol unreachable", or a problem with
 /// a parameter. To unreachable belong all codes but that of the size, which is IP's business (it fragments datagrams): a
 /// source route that failed, an unknown or isolated host, what an administrator forbids mean
-/// the same for who has sent it. Source quench and an exceeded TTL are ignored.
+/// the same for the sender. Source quench and an exceeded TTL are ignored.
 pub(crate) fn is_failure(report: Report) -> bool {
     /// RFC 792.
     const UNREACHABLE: u8 = 3;

@@ -1,4 +1,4 @@
-//! The way in: what the transports receive, to the workers that it belongs to.
+//! The way in: hands received messages to their workers.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::outbound_message::OwnedTransaction;
 use crate::tasks::Tasks;
 use crate::unread::Unread;
 
-/// Hands what comes to the workers.
+/// Hands received messages, and events of connections, to the workers.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     /// The queues of the workers. A handle of the transports must not keep them open: their end tells the users that
@@ -34,11 +34,11 @@ pub(crate) struct Inbound {
     tasks: Arc<Tasks>,
 }
 
-/// The queues of all workers, open for as long as somebody has this.
+/// The queues of all workers, open for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct WorkerQueues(Vec<mpsc::Sender<Incoming>>);
 
-/// The receiver of a worker's [`Incoming`] was dropped: there is nobody to work for.
+/// The receiver of a worker's [`Incoming`] was dropped: the transports are about to stop.
 #[derive(Debug)]
 pub(crate) struct ReceiverGone;
 
@@ -50,7 +50,7 @@ impl From<ReceiverGone> for CloseReason {
 }
 
 impl Inbound {
-    /// The way to the queues of the workers, for as long as somebody else keeps those open.
+    /// The way to the queues of the workers, which others keep open.
     pub(crate) fn new(
         queues: Vec<mpsc::WeakSender<Incoming>>,
         log: Arc<MessageLog>,
@@ -166,10 +166,9 @@ impl Inbound {
         }
     }
 
-    /// Tells whose datagram did not get to where it was sent: the worker that has its call. Where that is not quoted, every
-    /// worker is told of a request, for so long as there are not too many; a response is sent again until it is
-    /// acknowledged, or the request is. What the network says is forged easily: the worker judges whether it has sent what
-    /// is quoted.
+    /// Reports a datagram that did not arrive to the worker of its call. Where the Call-ID is not quoted, a request is
+    /// reported to every worker, within a limit; a response is sent again anyway, until it is acknowledged or the request is.
+    /// ICMP is forged easily: the worker checks that it has sent the quoted message.
     pub(crate) fn undelivered(&self, error: &NetworkError) {
         if !is_failure(error.report) {
             return;
@@ -232,7 +231,6 @@ impl Inbound {
             return self.try_report(worker, event);
         }
         let Ok(queues) = self.queues() else {
-            // Where nobody listens any more, nobody has to know.
             return false;
         };
         tokio::select! {

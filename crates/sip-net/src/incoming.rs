@@ -22,7 +22,7 @@ pub enum Incoming {
         /// When it came: a datagram to the kernel, where that tells, else when it was read from the socket.
         received: Instant,
     },
-    /// A datagram that begins as a message does, for who has asked for it
+    /// A datagram that begins with a start line, where that is wanted
     /// ([`Transports::leave_datagrams_unread`](crate::Transports::leave_datagrams_unread)). It may be no message.
     Unread {
         /// The way it came, and by which an answer can go back.
@@ -70,8 +70,8 @@ pub enum Incoming {
         /// Why.
         error: SendError,
     },
-    /// The network says of a datagram that we sent that it did not get to its destination (RFC 3261 section 18.4). Anybody
-    /// can say so who knows what to quote: all who have seen the message, or what was made of it farther on.
+    /// The network says of a datagram that we sent that it did not get to its destination (RFC 3261 section 18.4). Reports
+    /// can be forged by every host that has seen the message, or one that was forwarded for it.
     Undelivered {
         /// Where it went.
         remote: SocketAddr,
@@ -110,7 +110,7 @@ pub enum CloseReason {
     /// the largest.
     #[error("no room for a message that was not finished")]
     PartialMessages,
-    /// There were too many connections, and this was the oldest of whoever had most and whom we do not know.
+    /// There were too many connections, and this was the oldest one of an unknown peer, from the source with most of those.
     #[error("gave way to other connections")]
     Displaced,
     /// The peer opened it and sent no message in time.

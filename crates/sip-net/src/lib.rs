@@ -10,10 +10,21 @@
 //!
 //! Every queue, table and wait has a bound in [`Limits`]; what goes beyond it is refused and
 //! counted in [`WireStatistics`].
+//!
+//! # Parts
+//!
+//! `inbound` hands a received message to the worker of its call. `outbound` chooses the socket or connection of a message, and
+//! another one where sending fails; [`resolve`] finds the next hop of a URI (RFC 3263). `connections` is the table of all
+//! connections and associations with its limits. Each transport is a folder: `udp`, `stream` (TCP, TLS, WebSocket) and
+//! `sctp`, where a connection or association has a task of its own; `running` puts them together.
+//!
+//! Every message goes through the `send_queue` of its connection or socket. The thread that has pushed messages flushes the
+//! queue, all of them in one system call, so that no other thread is woken. What the kernel does not take waits for the task:
+//! a slow reader delays no other peer.
 #![forbid(unsafe_code)]
 
 mod activity;
-mod address_kind;
+mod address_scope;
 mod awaiting_response;
 mod budget;
 mod config;

@@ -1,10 +1,10 @@
-//! The way out: which socket or connection a message takes, and what becomes of it when that fails.
+//! The way out: chooses the socket or connection of a message, and another one where sending fails.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sip::{ConnectionId, Flow, Peer, Target, Transmit, Transport};
+use sip::{Flow, Peer, Target, Transmit, Transport};
 use tokio::time::timeout;
 
 use crate::connections::{Connection, Connections, Found};
@@ -14,6 +14,7 @@ use crate::listen::Listen;
 use crate::message_log::MessageLog;
 use crate::outbound_message::{Fallback, OutboundMessage, OwnedTransaction, SendFailure};
 use crate::response_fallback::{Lookup, ResponseFallback, requesting_peer};
+use crate::send_queue::Sink;
 use crate::tasks::Tasks;
 use crate::udp::{SipSocket, UdpSockets};
 
@@ -29,7 +30,7 @@ pub(crate) struct Outbound {
     pub(crate) opener: Box<dyn Opener>,
 }
 
-/// Begins what has a task: opens connections, serves sockets.
+/// Begins the tasks of connections and sockets. The transports implement it, so that this file needs none of them.
 pub(crate) trait Opener: std::fmt::Debug + Send + Sync {
     /// Opens a connection and serves it until it ends.
     fn open(&self, outbound: &Arc<Outbound>, connection: Arc<Connection>);
@@ -38,11 +39,8 @@ pub(crate) trait Opener: std::fmt::Debug + Send + Sync {
 }
 
 /// The sockets and connections that have messages of one call to [`Outbound::send_all`] in their queues.
-#[derive(Debug, Default)]
-struct Batch {
-    sockets: Vec<Arc<SipSocket>>,
-    connections: Vec<Arc<Connection>>,
-}
+#[derive(Default)]
+struct Batch(Vec<Arc<dyn Sink>>);
 
 /// How long the response fallback may take: a client has given up after 64*T1 (RFC 3261 section 17), and each of the places
 /// named may take its time to be silent.
@@ -60,7 +58,7 @@ impl Outbound {
             self.log.sending(&transmit);
             self.send(worker, transmit, &mut batch);
         }
-        batch.flush(self);
+        self.flush_all(batch);
     }
 
     fn send(self: &Arc<Self>, worker: usize, transmit: Transmit, batch: &mut Batch) {
@@ -71,74 +69,71 @@ impl Outbound {
             call,
             transaction,
         } = transmit;
-        let remote = match target {
-            Target::Flow(flow) | Target::FlowOrAddress(flow, _) => flow.remote,
-            Target::Address(_, remote) => remote,
+        let (flow, fallback, address) = match target {
+            Target::Flow(flow) => (Some(flow), None, (flow.transport, flow.remote)),
+            Target::FlowOrAddress(flow, address) => {
+                let fallback = Fallback {
+                    address,
+                    peer: peer.clone(),
+                };
+                (Some(flow), Some(fallback), (flow.transport, flow.remote))
+            }
+            Target::Address(transport, remote) => (None, None, (transport, remote)),
         };
-        let mut message = OutboundMessage {
+        let (transport, remote) = address;
+        let message = OutboundMessage {
+            source_ip: flow.map(|flow| flow.local.ip()),
+            stream: flow.map_or(0, |flow| flow.stream),
             call_id_hash: call,
             transaction: transaction.map(|key| OwnedTransaction { worker, key }),
+            fallback,
             ..OutboundMessage::new(payload, remote)
         };
-        match target {
-            Target::Flow(flow) => self.send_along(flow, message, worker, batch),
-            Target::FlowOrAddress(flow, address) => {
-                message.fallback = Some(Fallback { address, peer });
-                self.send_along(flow, message, worker, batch);
-            }
-            Target::Address(transport, _) => {
-                self.send_toward(transport, peer, message, worker, batch);
-            }
-        }
-    }
-
-    /// Sends a message the way that another one came.
-    fn send_along(
-        self: &Arc<Self>,
-        flow: Flow,
-        mut message: OutboundMessage,
-        worker: usize,
-        batch: &mut Batch,
-    ) {
-        let pushed = match flow.transport {
-            Transport::Udp => match self.sockets.of_flow(&flow, worker) {
-                Some(socket) => {
-                    message.source_ip = Some(flow.local.ip());
-                    batch.push_datagram(socket, message)
-                }
-                None => Err(message.failed(SendError::Gone)),
-            },
-            _ => match batch.connection(flow.connection, &self.connections) {
-                Some(connection) => {
-                    message.stream = flow.stream;
-                    batch.push(connection, message)
-                }
-                None => Err(message.failed(SendError::Gone)),
-            },
+        let sink = match flow {
+            Some(flow) => self.sink_of_flow(&flow, worker),
+            None => self.sink_to(transport, remote, peer, worker),
         };
-        if let Err(failure) = pushed {
-            self.not_sent(flow.transport, failure);
+        self.push(transport, sink, message, batch);
+    }
+
+    /// The way that another message came.
+    fn sink_of_flow(&self, flow: &Flow, worker: usize) -> Result<Arc<dyn Sink>, SendError> {
+        match flow.transport {
+            Transport::Udp => {
+                let socket = self.sockets.of_flow(flow, worker);
+                Ok(socket.ok_or(SendError::Gone)?)
+            }
+            _ => {
+                let connection = self.connections.get(flow.connection);
+                Ok(connection.ok_or(SendError::Gone)?)
+            }
         }
     }
 
-    /// Sends a message to its remote address.
-    fn send_toward(
+    /// The way to an address.
+    fn sink_to(
         self: &Arc<Self>,
         transport: Transport,
+        remote: SocketAddr,
         peer: Option<Arc<Peer>>,
-        message: OutboundMessage,
         worker: usize,
+    ) -> Result<Arc<dyn Sink>, SendError> {
+        match transport {
+            Transport::Udp => Ok(self.socket_to(remote, worker)?),
+            _ => Ok(self.connection_to(transport, remote, peer)?),
+        }
+    }
+
+    fn push(
+        self: &Arc<Self>,
+        transport: Transport,
+        sink: Result<Arc<dyn Sink>, SendError>,
+        message: OutboundMessage,
         batch: &mut Batch,
     ) {
-        let pushed = match transport {
-            Transport::Udp => match self.socket_to(message.remote, worker) {
-                Ok(socket) => batch.push_datagram(socket, message),
-                Err(error) => Err(message.failed(error)),
-            },
-            _ => match self.connection_to(transport, message.remote, peer) {
-                Ok(connection) => batch.push(connection, message),
-                Err(error) => Err(message.failed(error)),
-            },
+        let pushed = match sink {
+            Ok(sink) => batch.push(sink, message),
+            Err(error) => Err(message.failed(error)),
         };
         if let Err(failure) = pushed {
             self.not_sent(transport, failure);
@@ -221,24 +216,13 @@ impl Outbound {
         }
     }
 
-    /// Messages did not go out: each takes the other way that it may have, or its transaction is told.
-    pub(crate) fn all_not_sent(
-        self: &Arc<Self>,
-        transport: Transport,
-        failures: impl IntoIterator<Item = SendFailure>,
-    ) {
-        for failure in failures {
-            self.not_sent(transport, failure);
-        }
-    }
-
     /// A message did not go out: it takes the other way that it may have, or its transaction is
     /// told.
     pub(crate) fn not_sent(self: &Arc<Self>, transport: Transport, failure: SendFailure) {
-        let (mut message, error) = *failure;
+        let SendFailure { message, error } = failure;
+        let mut message = *message;
         match message.fallback.take() {
-            // Nobody can be connected to who is in a browser: its connection is the only way (RFC 7118
-            // section 5.3).
+            // No connection can be opened to a browser: its own is the only way (RFC 7118 section 5.3).
             Some(Fallback { address, peer })
                 if error == SendError::Gone
                     && !matches!(transport, Transport::Ws | Transport::Wss) =>
@@ -248,9 +232,10 @@ impl Outbound {
                 message.remote = address;
                 let peer = peer.or_else(|| requesting_peer(&message.payload));
                 let worker = message.transaction.map_or(0, |owned| owned.worker);
+                let sink = self.sink_to(transport, address, peer, worker);
                 let mut batch = Batch::default();
-                self.send_toward(transport, peer, message, worker, &mut batch);
-                batch.flush(self);
+                self.push(transport, sink, message, &mut batch);
+                self.flush_all(batch);
             }
             _ => self.try_response_fallback(transport, message, error),
         }
@@ -271,8 +256,8 @@ impl Outbound {
         }
     }
 
-    /// A socket that listened does not any more. A program that went on would be deaf without
-    /// anybody noticing: everything stops, and the queue of [`Incoming`](crate::Incoming) ends.
+    /// A socket that listened does not any more. A program that went on would be deaf
+    /// unnoticed: everything stops, and the queue of [`Incoming`](crate::Incoming) ends.
     pub(crate) fn listener_failed(&self, listen: Listen, reason: &CloseReason) {
         let counters = self.log.counters(listen.transport);
         counters.listeners_failed.increment();
@@ -340,81 +325,49 @@ impl Outbound {
             message.remote = hop.remote;
             match connection.push(message) {
                 Ok(()) => {
-                    self.flush(&connection);
+                    self.flush(&*connection);
                     return Ok(());
                 }
-                Err(failure) => (message, error) = *failure,
+                Err(failure) => (message, error) = (*failure.message, failure.error),
             }
         }
         Err(message.failed(error))
     }
 
-    /// Sends what is in a connection's queue.
-    pub(crate) fn flush(self: &Arc<Self>, connection: &Connection) {
+    /// Sends what is in a queue.
+    pub(crate) fn flush(self: &Arc<Self>, sink: &dyn Sink) {
         let mut failed = Vec::new();
-        connection.flush(&mut failed);
-        self.all_not_sent(connection.transport, failed);
+        sink.flush(&mut failed);
+        for failure in failed {
+            self.not_sent(sink.transport(), failure);
+        }
+    }
+
+    fn flush_all(self: &Arc<Self>, Batch(sinks): Batch) {
+        for sink in sinks {
+            self.flush(&*sink);
+        }
     }
 }
 
 impl Batch {
-    /// The connection of this name; the last one is at hand.
-    fn connection(&self, id: ConnectionId, table: &Connections) -> Option<Arc<Connection>> {
-        match self.connections.last() {
-            Some(last) if last.id == id => Some(last.clone()),
-            _ => table.get(id),
-        }
-    }
-
-    fn push(
-        &mut self,
-        connection: Arc<Connection>,
-        message: OutboundMessage,
-    ) -> Result<(), SendFailure> {
-        connection.push(message)?;
+    fn push(&mut self, sink: Arc<dyn Sink>, message: OutboundMessage) -> Result<(), SendFailure> {
+        sink.push(message)?;
         // One that is there twice has nothing left the second time.
-        if self
-            .connections
-            .last()
-            .is_none_or(|last| last.id != connection.id)
-        {
-            self.connections.push(connection);
+        if self.0.last().is_none_or(|last| last.id() != sink.id()) {
+            self.0.push(sink);
         }
         Ok(())
-    }
-
-    fn push_datagram(
-        &mut self,
-        socket: Arc<SipSocket>,
-        message: OutboundMessage,
-    ) -> Result<(), SendFailure> {
-        socket.push(message)?;
-        if self.sockets.last().is_none_or(|last| last.id != socket.id) {
-            self.sockets.push(socket);
-        }
-        Ok(())
-    }
-
-    /// Sends all that is in the queues.
-    fn flush(self, outbound: &Arc<Outbound>) {
-        for socket in self.sockets {
-            let mut failed = Vec::new();
-            socket.flush(&mut failed);
-            outbound.all_not_sent(Transport::Udp, failed);
-        }
-        for connection in self.connections {
-            outbound.flush(&connection);
-        }
     }
 }
 
-/// What has become of a message by that time.
+/// The result of sending a message, within a time limit.
 async fn no_later_than(
     limit: Duration,
     sent: impl Future<Output = Result<(), SendFailure>>,
 ) -> Result<(), SendError> {
     match timeout(limit, sent).await {
-        Ok(sent) => sent.map_err(|failure| failure.1),
+        Ok(sent) => sent.map_err(|failure| failure.error),
         Err(_) => Err(SendError::ConnectTimeout),
     }
 }

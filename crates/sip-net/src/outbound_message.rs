@@ -34,7 +34,7 @@ pub(crate) struct OutboundMessage {
 #[derive(Clone, Debug)]
 pub(crate) struct Fallback {
     pub(crate) address: SocketAddr,
-    /// Who is expected there, where that is known.
+    /// The expected peer, where it is known.
     pub(crate) peer: Option<Arc<Peer>>,
 }
 
@@ -46,7 +46,11 @@ pub(crate) struct OwnedTransaction {
 }
 
 /// A message that was not sent, and why.
-pub(crate) type SendFailure = Box<(OutboundMessage, SendError)>;
+#[derive(Debug)]
+pub(crate) struct SendFailure {
+    pub(crate) message: Box<OutboundMessage>,
+    pub(crate) error: SendError,
+}
 
 impl OutboundMessage {
     /// A message of no transaction, such as a keep-alive.
@@ -65,7 +69,8 @@ impl OutboundMessage {
     }
 
     pub(crate) fn failed(self, error: SendError) -> SendFailure {
-        Box::new((self, error))
+        let message = Box::new(self);
+        SendFailure { message, error }
     }
 
     pub(crate) fn is_response(&self) -> bool {

@@ -2,10 +2,9 @@
 //! that came from: to what the Via says of the sender (RFC 3263 section 5, RFC 3261 section 18.2.2).
 //!
 //! That is how a client that has failed between request and response is replaced by another one of its name. It is for
-//! connections alone: whose request came over one has proved to be where it came from. A datagram proves nothing, and
-//! one with a source that nobody can be sent to would aim our response, and all its retransmissions, at whomever its
-//! Via names. For the same reason the Via is followed for so many responses at a time only, and not to addresses that
-//! its sender could not reach himself, such as those behind our firewall.
+//! connections alone: a connection proves the source of a request. A datagram with a forged source would aim our response,
+//! and all its retransmissions, at any host that its Via names. For the same reason the number of such responses at a time
+//! is bounded, and the Via is not followed to addresses outside of the sender's scope, such as those behind our firewall.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -15,11 +14,11 @@ use bytes::Bytes;
 use sip::{Host, Message, Peer, Transport};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::address_kind::may_be_named;
+use crate::address_scope::may_refer_to;
 use crate::incoming::SendError;
 use crate::resolve::{Hop, Question, Reach, Resolver};
 
-/// Finds where responses go whose connection is gone.
+/// Finds another destination for responses whose connection is gone.
 #[derive(Debug)]
 pub(crate) struct ResponseFallback {
     resolver: OnceLock<Resolver>,
@@ -28,7 +27,7 @@ pub(crate) struct ResponseFallback {
     slots: Arc<Semaphore>,
 }
 
-/// What is looked up for a response.
+/// The look-up for a response.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     question: Question,
@@ -104,8 +103,8 @@ impl Lookup {
     }
 }
 
-/// Who is expected where a response goes over a connection of its own: the host that has asked, as it
-/// calls itself in the Via (RFC 3261 section 18.2.2). A TLS certificate has to show that name (RFC 5922
+/// The peer that a response needs on a new connection: the host that sent the request, by the name in its Via
+/// (RFC 3261 section 18.2.2). A TLS certificate has to show that name (RFC 5922
 /// section 7.3). `None` where it is an address, and for a request.
 pub(crate) fn requesting_peer(payload: &Bytes) -> Option<Arc<Peer>> {
     let message = Message::read(payload.clone()).ok()?;
@@ -123,7 +122,7 @@ pub(crate) fn requesting_peer(payload: &Bytes) -> Option<Arc<Peer>> {
 fn may_go_to(hop: &Hop, source: Option<IpAddr>) -> bool {
     let others = hop.peer.as_deref().map_or(&[][..], |peer| &peer.addresses);
     let mut addresses = others.iter().chain([&hop.remote]);
-    addresses.all(|address| may_be_named(address.ip(), source))
+    addresses.all(|address| may_refer_to(address.ip(), source))
 }
 
 /// What the Via of a response leads to, and where the request came from as far as we have noted that there (RFC 3261
@@ -134,7 +133,7 @@ fn question(payload: &Bytes, transport: Transport) -> Option<(Question, Option<I
     let via = message.top_via()?;
     let host = match via.host() {
         Host::Name(name) => name.to_owned(),
-        // The request came from there, and there nobody is.
+        // The request came from this address, to which there is no connection.
         Host::Address(address) if via.received().is_none_or(|received| received == address) => {
             return None;
         }
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_of_a_place_has_to_be_one_that_may_be_named() {
+    fn each_address_of_a_place_has_to_be_one_that_may_refer_to() {
         let address = |text: &str| text.parse().expect("an address");
         let hop = |remote, others: &[&str]| Hop {
             transport: Transport::Sctp,

@@ -4,16 +4,31 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sip::{ConnectionId, Transport};
 use tokio::sync::Notify;
 
 use crate::budget::QueueBudget;
 use crate::incoming::SendError;
 use crate::outbound_message::{OutboundMessage, SendFailure};
 
+/// A connection or a UDP socket to send by.
+pub(crate) trait Sink {
+    fn id(&self) -> ConnectionId;
+
+    fn transport(&self) -> Transport;
+
+    /// Puts a message into the queue, to be [flushed](Sink::flush); gives it back with the reason where that fails.
+    fn push(&self, message: OutboundMessage) -> Result<(), SendFailure>;
+
+    /// Sends what is in the queue and there is room for, without waiting. Messages that can never be sent are added to
+    /// `failed`.
+    fn flush(&self, failed: &mut Vec<SendFailure>);
+}
+
 /// The messages that wait to be sent on a connection or a UDP socket, in their order. Every message goes through it.
 ///
-/// Once the queue is [open](SendQueue::open), whoever has pushed messages flushes them: it sends what the system has room
-/// for, without waiting and without waking the task of the connection. Then the queue is [blocked](Flushing::block) until
+/// Once the queue is [open](SendQueue::open), the thread that has pushed messages flushes them: it sends those that the
+/// system has room for, without waiting and without waking the task of the connection. Then the queue is [blocked](Flushing::block) until
 /// that task has found room again, so that nothing overtakes.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
@@ -30,7 +45,7 @@ struct State {
     is_closed: bool,
 }
 
-/// The messages of a queue, for whoever sends them. It is held while they are handed to the system and never while
+/// The messages of a locked queue, to be sent. The lock is held while they are handed to the system and never while
 /// something is waited for.
 #[derive(Debug)]
 pub(crate) struct Flushing<'a> {
@@ -48,7 +63,7 @@ impl SendQueue {
         }
     }
 
-    /// From now on whoever pushes messages flushes them.
+    /// From now on the thread that pushes messages flushes them.
     pub(crate) fn open(&self) {
         self.lock().is_open = true;
     }
@@ -83,7 +98,7 @@ impl SendQueue {
         Ok(())
     }
 
-    /// The messages, for whoever sends them; `None` while the queue is blocked.
+    /// Locks the messages, to send them; `None` while the queue is blocked.
     pub(crate) fn begin_flush(&self) -> Option<Flushing<'_>> {
         let state = self.lock();
         (!state.is_blocked).then_some(Flushing { queue: self, state })
@@ -199,5 +214,109 @@ impl Deref for Flushing<'_> {
 impl DerefMut for Flushing<'_> {
     fn deref_mut(&mut self) -> &mut VecDeque<OutboundMessage> {
         &mut self.state.messages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::budget::Budget;
+
+    fn queue(max_messages: usize, max_bytes: usize) -> SendQueue {
+        let all = Budget::new(usize::MAX);
+        SendQueue::new(QueueBudget::new(max_messages, max_bytes, all))
+    }
+
+    fn message(bytes: usize) -> OutboundMessage {
+        let payload = Bytes::from(vec![b'x'; bytes]);
+        OutboundMessage::new(payload, ([192, 0, 2, 1], 5060).into())
+    }
+
+    fn lengths(queue: &SendQueue) -> Vec<usize> {
+        let messages = queue.take_all();
+        messages
+            .iter()
+            .map(|message| message.payload.len())
+            .collect()
+    }
+
+    #[test]
+    fn what_is_flushed_at_once_takes_no_room() {
+        let queue = queue(1, 10);
+        queue.open();
+        for bytes in [8, 9, 11] {
+            queue.push(message(bytes)).expect("an open queue");
+        }
+        let mut flushing = queue.begin_flush().expect("not blocked");
+        assert_eq!(flushing.drain(..).count(), 3);
+    }
+
+    #[test]
+    fn what_the_system_has_no_room_for_is_bounded() {
+        let queue = queue(2, 10);
+        queue.open();
+        for bytes in [12, 8, 9, 2] {
+            queue.push(message(bytes)).expect("an open queue");
+        }
+        let mut failed = Vec::new();
+        let mut flushing = queue.begin_flush().expect("not blocked");
+        flushing.pop_front();
+        flushing.block(false, &mut failed);
+        drop(flushing);
+        let refused: Vec<usize> = failed
+            .iter()
+            .map(|failure| failure.message.payload.len())
+            .collect();
+        assert_eq!(refused, [9]);
+        assert!(
+            failed
+                .iter()
+                .all(|failure| failure.error == SendError::QueueFull)
+        );
+        // Nothing overtakes what waits, and it is within the same bounds.
+        assert!(queue.is_blocked() && queue.begin_flush().is_none());
+        let failure = queue.push(message(1)).expect_err("two messages wait");
+        assert_eq!(failure.error, SendError::QueueFull);
+        queue.unblock();
+        assert!(queue.begin_flush().is_some());
+        assert_eq!(lengths(&queue), [8, 2]);
+    }
+
+    #[test]
+    fn a_message_of_which_a_part_is_sent_stays() {
+        let queue = queue(2, 10);
+        queue.open();
+        for bytes in [100, 1] {
+            queue.push(message(bytes)).expect("an open queue");
+        }
+        let mut failed = Vec::new();
+        let mut flushing = queue.begin_flush().expect("not blocked");
+        flushing.block(true, &mut failed);
+        drop(flushing);
+        assert_eq!(failed.len(), 1);
+        assert_eq!(lengths(&queue), [100]);
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_is_emptied() {
+        let queue = queue(2, 10);
+        queue.push(message(3)).expect("room");
+        queue.push_for_task(message(4)).expect("room");
+        queue.close();
+        let failure = queue.push(message(1)).expect_err("closed");
+        assert_eq!(failure.error, SendError::Gone);
+        assert!(!queue.is_finished());
+        assert_eq!(
+            queue.pop().await.map(|message| message.payload.len()),
+            Some(3)
+        );
+        assert_eq!(
+            queue.pop().await.map(|message| message.payload.len()),
+            Some(4)
+        );
+        assert!(queue.pop().await.is_none());
+        assert!(queue.is_finished());
     }
 }

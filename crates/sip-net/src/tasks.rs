@@ -42,7 +42,7 @@ impl Tasks {
         self.spawn(task);
     }
 
-    /// Lets sockets be opened on the runtime by whoever calls, also from outside of it.
+    /// Enters the runtime, so that sockets can be opened by callers outside of it.
     pub(crate) fn enter(&self) -> EnterGuard<'_> {
         self.here().enter()
     }
@@ -51,7 +51,7 @@ impl Tasks {
         self.runtimes[worker % self.runtimes.len()].enter()
     }
 
-    /// The caller's runtime, or the first of ours for somebody from elsewhere.
+    /// The caller's runtime, or the first of ours for a caller from elsewhere.
     fn here(&self) -> &Handle {
         let current = Handle::try_current().map(|runtime| runtime.id()).ok();
         let mine = |runtime: &&Handle| Some(runtime.id()) == current;

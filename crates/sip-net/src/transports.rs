@@ -24,15 +24,15 @@ use crate::tls::{TlsConfig, TlsError};
 #[derive(Clone, Debug)]
 pub struct Transports {
     running: Arc<Running>,
-    /// Whose messages this handle sends.
+    /// The worker that sends by this handle.
     worker: usize,
 }
 
 impl Transports {
     /// Opens all listeners. What arrives comes out of the receiver; several events can be taken at
-    /// a time with [`mpsc::Receiver::recv_many`]. It ends when everything has stopped, be it that
-    /// nobody asked for it: a listener has failed, which
-    /// [`listeners_failed`](WireStatistics::listeners_failed) tells.
+    /// a time with [`mpsc::Receiver::recv_many`]. It ends when everything has stopped, also
+    /// where a listener has failed, which
+    /// [`listeners_failed`](WireStatistics::listeners_failed) counts.
     ///
     /// # Errors
     /// The first listener that cannot be opened; those opened before it are closed.
@@ -93,8 +93,8 @@ impl Transports {
         outbound.send_all(self.worker, transmits);
     }
 
-    /// From now on all workers get what comes as datagrams as [`Incoming::Unread`]; where there are several workers, as far
-    /// as whose it is can be told without reading it.
+    /// From now on datagrams come as [`Incoming::Unread`]; where there are several workers, only those whose worker can be
+    /// found without parsing them.
     pub fn leave_datagrams_unread(&self) {
         self.running.inbound.leave_datagrams_unread();
     }
@@ -114,8 +114,8 @@ impl Transports {
         self.connect_to(transport, remote, None, new).await
     }
 
-    /// [`connect`](Transports::connect) to somebody of whom more than the address is known: what a
-    /// TLS certificate has to show, further addresses.
+    /// [`connect`](Transports::connect) to a peer of which more than the address is known: the
+    /// name that its TLS certificate has to show, further addresses.
     ///
     /// # Errors
     /// Why there is no connection.
@@ -146,8 +146,8 @@ impl Transports {
         }
     }
 
-    /// The peer of a connection or association is one that is known: somebody has registered or authenticated by it, or it
-    /// is trusted. When there are too many that peers have opened, it does not give way to others.
+    /// The peer of a connection or association is known: a user has registered or authenticated over it, or it
+    /// is trusted. When there are too many connections that peers have opened, it does not give way to others.
     pub fn known(&self, connection: ConnectionId) {
         self.running.connections.set_known(connection);
     }

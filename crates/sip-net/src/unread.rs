@@ -1,5 +1,5 @@
-//! Datagrams that are handed over as they came: who serves a call reads its messages himself, right before he does what they
-//! ask for, and some need not be read at all.
+//! Datagrams that are handed over unparsed: the worker of a call parses its messages itself, right before it processes them,
+//! and an overloaded one need not parse all.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -15,8 +15,8 @@ impl Unread {
         self.0.store(true, Relaxed);
     }
 
-    /// The worker, of so many, that is to have a datagram unread; `worker_of_call` tells whose a Call-ID is. `None` where it
-    /// has to be read to know whose it is, or begins as no message does.
+    /// The worker, of so many, that a datagram goes to unparsed; `worker_of_call` finds the one of a Call-ID. `None` where
+    /// there is no Call-ID, or no start line.
     pub(crate) fn worker_of(
         &self,
         payload: &[u8],

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sip::Transport;
 use sip_net::Transports;
-use sip_net::resolve::{self, Hop, HopTrouble, Question, Reach};
+use sip_net::resolve::{self, Hop, HopFailure, Question, Reach};
 use tokio::sync::mpsc;
 
 use crate::core::{Answer, Destination, HopOutcome, NextHop, QueryId};
@@ -85,13 +85,13 @@ impl Resolver {
 
     /// Takes in what became of a request at a next hop.
     pub(super) fn note(&self, transport: Transport, remote: SocketAddr, outcome: HopOutcome) {
-        let (trouble, pause) = match outcome {
+        let (failure, pause) = match outcome {
             HopOutcome::Answered => return,
-            HopOutcome::Silent => (HopTrouble::Silent, None),
-            HopOutcome::Unavailable { retry_after } => (HopTrouble::Unavailable, retry_after),
-            HopOutcome::Unreachable => (HopTrouble::Unreachable, None),
+            HopOutcome::Silent => (HopFailure::Silent, None),
+            HopOutcome::Unavailable { retry_after } => (HopFailure::Unavailable, retry_after),
+            HopOutcome::Unreachable => (HopFailure::Unreachable, None),
         };
-        self.names.note_failure(transport, remote, trouble, pause);
+        self.names.note_failure(transport, remote, failure, pause);
     }
 }
 

@@ -45,7 +45,7 @@ pub struct SipNetConfig {
     /// The protocol parameters of our SCTP endpoints. Where path MTU discovery is on, `mtu` and `guaranteed_receive_bytes` become
     /// what the interfaces of an endpoint's addresses carry, up to 16 KiB, unless they are more or there is an `impairment`.
     pub sctp: ::sctp::EndpointConfig,
-    /// Certificates, and whom we believe, wherever TLS is used.
+    /// Certificates and trusted authorities, wherever TLS is used.
     pub tls: TlsConfig,
     /// WebSocket (RFC 7118).
     pub websocket: WebSocketConfig,

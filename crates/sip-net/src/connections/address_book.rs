@@ -8,7 +8,7 @@ use sip::{ConnectionId, Peer, Transport};
 
 use super::connection::Connection;
 
-/// What messages to a bare address look for: where, and who has shown to be there. A TLS server that
+/// The key of messages to a bare address: where they go, and the name that the peer there has proved. A TLS server that
 /// has shown one name must not get what is for another at its address (RFC 5923 section 8.1).
 pub(super) type FarEnd = (Transport, SocketAddr, Option<Box<str>>);
 
@@ -116,8 +116,8 @@ impl AddressBook {
         }
     }
 
-    /// Whether a connection may be found here, as an alias: nobody else is, or one whose peer has proved the same and
-    /// has opened this one later.
+    /// Whether a connection may have this far end as an alias: no other has it, or an older one has it as an alias, whose peer
+    /// has proved the same name.
     fn is_free_for(&self, connection: ConnectionId, far_end: &FarEnd) -> bool {
         let Some(&other) = self.by_far_end.get(far_end) else {
             return true;

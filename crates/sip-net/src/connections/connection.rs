@@ -1,4 +1,4 @@
-//! One connection or association: what everyone but its own task knows of it.
+//! One connection or association, as all but its own task know it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::awaiting_response::AwaitingResponse;
 use crate::budget::QueueBudget;
 use crate::incoming::{CloseReason, SendError};
 use crate::outbound_message::{OutboundMessage, OwnedTransaction, SendFailure};
-use crate::send_queue::SendQueue;
+use crate::send_queue::{SendQueue, Sink};
 use crate::tcp_counts::TcpCounts;
 
 /// One connection or association.
@@ -26,7 +26,7 @@ pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) transport: Transport,
     pub(crate) remote: SocketAddr,
-    /// Who is expected there, where we opened it and were told.
+    /// The expected peer, where we opened it and one was given.
     pub(crate) peer: Option<Arc<Peer>>,
     pub(crate) opened_by: OpenedBy,
     /// Messages to the bare address do not use it.
@@ -35,7 +35,7 @@ pub(crate) struct Connection {
     pub(crate) queue: SendQueue,
     pub(crate) activity: Activity,
     awaiting_response: Mutex<AwaitingResponse>,
-    /// Sends what is in the queue, once the connection is open; where there is none, its task does.
+    /// Sends the messages in the queue, once the connection is open; where there is none, its task does.
     flush: OnceLock<Arc<dyn Flush>>,
     state: watch::Sender<State>,
     close: Notify,
@@ -45,11 +45,11 @@ pub(crate) struct Connection {
     socket: OnceLock<Arc<TcpStream>>,
     /// The names that a peer which has opened it has proved.
     names: OnceLock<Arc<[Box<str>]>>,
-    /// It can be found under its alias, and nobody has taken a part of that since.
+    /// It can be found under its alias, of which no other connection has taken a part since.
     pub(super) has_alias: AtomicBool,
 }
 
-/// How the messages in a connection's queue are sent by whoever has put them there.
+/// Sends the messages in a connection's queue, in the thread that has pushed them.
 pub(crate) trait Flush: fmt::Debug + Send + Sync {
     /// Sends what there is room for, without waiting. Messages that can never be sent are added to `failed`.
     fn flush(&self, connection: &Connection, failed: &mut Vec<SendFailure>);
@@ -67,6 +67,32 @@ enum State {
     Opening,
     Open(Flow),
     Failed(SendError),
+}
+
+impl Sink for Connection {
+    fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    fn push(&self, message: OutboundMessage) -> Result<(), SendFailure> {
+        // The peer would not answer a request any more.
+        if self.is_half_closed() && !message.is_response() {
+            return Err(message.failed(SendError::Gone));
+        }
+        self.queue.push(message)
+    }
+
+    /// Where the connection is not open yet, or its task alone can send, that is left to the task.
+    fn flush(&self, failed: &mut Vec<SendFailure>) {
+        match self.flush.get() {
+            Some(flush) => flush.flush(self, failed),
+            None => self.queue.wake(),
+        }
+    }
 }
 
 impl Connection {
@@ -105,25 +131,7 @@ impl Connection {
         self.peer.as_deref().map_or(&[], |peer| &peer.addresses)
     }
 
-    /// Puts a message into the queue, to be [flushed](Connection::flush); gives it back with the reason where that fails.
-    pub(crate) fn push(&self, message: OutboundMessage) -> Result<(), SendFailure> {
-        // The peer would not answer a request any more.
-        if self.is_half_closed() && !message.is_response() {
-            return Err(message.failed(SendError::Gone));
-        }
-        self.queue.push(message)
-    }
-
-    /// Sends what is in the queue, without waiting, or lets the connection's task do so. Messages that can never be sent
-    /// are added to `failed`.
-    pub(crate) fn flush(&self, failed: &mut Vec<SendFailure>) {
-        match self.flush.get() {
-            Some(flush) => flush.flush(self, failed),
-            None => self.queue.wake(),
-        }
-    }
-
-    /// From now on whoever has put messages into the queue sends them.
+    /// From now on the thread that pushes messages sends them.
     pub(crate) fn flushed_by(&self, flush: Arc<dyn Flush>) {
         // It is opened once.
         let _ = self.flush.set(flush);
@@ -143,7 +151,7 @@ impl Connection {
         self.awaiting_response().take(Instant::now())
     }
 
-    /// It is open: whoever waits for it gets this flow.
+    /// It is open: this is its flow.
     pub(crate) fn opened(&self, flow: Flow) {
         self.state.send_replace(State::Open(flow));
     }

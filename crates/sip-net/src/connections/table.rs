@@ -164,7 +164,7 @@ impl Connections {
     /// the newer one is gone. One that we have opened keeps its place. Each connection has one such address, the first
     /// under which it could be found.
     pub(crate) fn add_alias(&self, connection: &Connection, address: SocketAddr) {
-        // Each request offers it; seldom is there anything to do, and all others wait for who writes.
+        // Each request offers it, and seldom is there anything to do: no lock for writing, for which all others would wait.
         if connection.has_alias.load(Relaxed)
             || connection.names().is_empty()
             || self
@@ -191,14 +191,14 @@ impl Connections {
     }
 
     /// The peer of a connection is one that we know: a user who has registered or authenticated by it, or a peer that is
-    /// trusted. It gives way to nobody.
+    /// trusted. It does not give way to others.
     pub(crate) fn set_known(&self, id: ConnectionId) {
         let unknown = |table: &Table| {
             let connection = table.by_id.get(&id)?;
             let is_unknown = table.accepted.is_unknown(id, connection.remote);
             is_unknown.then_some(connection.remote)
         };
-        // Each registration says so, and all others wait for who writes.
+        // Each registration says so: no lock for writing where there is nothing to do.
         if unknown(&self.read()).is_none() {
             return;
         }
@@ -249,7 +249,7 @@ impl Connections {
             let closed = table.closed.get(&transport).copied();
             (closed.unwrap_or_default(), connections)
         };
-        // The kernel is asked about each: nobody is to wait for the table meanwhile.
+        // The kernel is asked about each, without the lock.
         for connection in connections {
             traffic.add(&connection);
         }
@@ -331,8 +331,8 @@ impl Table {
     }
 
     /// Messages to the bare address use a connection that a peer opened, but not where they are to be
-    /// secure: nobody has verified who is there, and it is not known where the peer listens; who wants to be found by
-    /// such a one [says so](Connections::add_alias). Responses and bindings know their connection.
+    /// secure: the peer's name is not verified, and it is not known where it listens. A peer that wants requests over
+    /// its connection [says so](Connections::add_alias). Responses and bindings know their connection.
     fn add_accepted_address(&mut self, connection: &Connection) {
         if !connection.transport.is_secure() {
             self.addresses.add(connection);

@@ -11,7 +11,8 @@ use super::*;
 use crate::budget::Budget;
 use crate::config::Limits;
 use crate::incoming::SendError;
-use crate::outbound_message::OutboundMessage;
+use crate::outbound_message::{OutboundMessage, SendFailure};
+use crate::send_queue::Sink;
 
 fn connections(limits: Limits) -> Connections {
     let budget = Budget::new(limits.all_write_queues_bytes);
@@ -202,7 +203,7 @@ fn a_queue_is_bounded_in_messages_and_bytes() {
         connection
             .push(message(bytes))
             .err()
-            .map(|refused| refused.1)
+            .map(|failure| failure.error)
     };
 
     assert_eq!(refusal(101), Some(SendError::QueueFull));
@@ -230,11 +231,14 @@ fn all_queues_together_are_bounded_in_bytes() {
     let second = new(table.find_or_open(Transport::Sctp, remote(1), None));
     first.push(message(100)).expect("room");
     second.push(message(50)).expect("room");
-    let (refused, error) = *second.push(message(10)).expect_err("no room");
+    let SendFailure {
+        message: refused,
+        error,
+    } = second.push(message(10)).expect_err("no room");
     assert_eq!(error, SendError::QueueFull);
     // A queue that is thrown away makes room, and so does a message that goes elsewhere.
     drop(first.queue.take_all());
-    second.push(refused).expect("room");
+    second.push(*refused).expect("room");
     let moved = second.queue.pop_first().expect("the first message");
     let third = new(table.find_or_open(Transport::Tcp, remote(3), None));
     third.push(moved).expect("room");

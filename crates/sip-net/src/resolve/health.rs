@@ -9,7 +9,7 @@ use sip::Transport;
 
 /// How a next hop has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HopTrouble {
+pub enum HopFailure {
     /// It did not answer in time.
     Silent,
     /// It answered 503.
@@ -26,7 +26,7 @@ pub struct HopHealth {
     /// Its address.
     pub remote: SocketAddr,
     /// How it failed last.
-    pub trouble: HopTrouble,
+    pub failure: HopFailure,
     /// How many times it has failed since it was remembered.
     pub failures: u32,
     /// How much longer it is tried after all others.
@@ -45,7 +45,7 @@ pub(super) struct Health<S = RandomState> {
 
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
-    trouble: HopTrouble,
+    failure: HopFailure,
     failures: u32,
     end: Instant,
 }
@@ -64,7 +64,7 @@ impl<S: BuildHasher> Health<S> {
         &mut self,
         now: Instant,
         place: Place,
-        trouble: HopTrouble,
+        failure: HopFailure,
         pause: Duration,
     ) {
         let old = self.suspects.remove(&place);
@@ -86,7 +86,7 @@ impl<S: BuildHasher> Health<S> {
         }
         let failures = old.map_or(0, |old| old.failures).saturating_add(1);
         let suspect = Suspect {
-            trouble,
+            failure,
             failures,
             end,
         };
@@ -112,7 +112,7 @@ impl<S: BuildHasher> Health<S> {
                 Some(HopHealth {
                     transport: place.0,
                     remote: place.1,
-                    trouble: suspect.trouble,
+                    failure: suspect.failure,
                     failures: suspect.failures,
                     left: end.saturating_duration_since(now),
                 })
@@ -135,11 +135,11 @@ mod tests {
         let pause = Duration::from_secs(30);
         let mut health = Health::new(10, RandomState::new());
         assert!(!health.is_suspect(now, place(1)));
-        health.note(now, place(1), HopTrouble::Silent, pause);
+        health.note(now, place(1), HopFailure::Silent, pause);
         assert!(health.is_suspect(now, place(1)));
         assert!(!health.is_suspect(now, (Transport::Tcp, place(1).1)));
         let later = now + Duration::from_secs(20);
-        health.note(later, place(1), HopTrouble::Unavailable, pause);
+        health.note(later, place(1), HopFailure::Unavailable, pause);
         assert!(health.is_suspect(now + pause, place(1)));
         let shown = health.suspects(now + pause);
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
             [HopHealth {
                 transport: Transport::Udp,
                 remote: place(1).1,
-                trouble: HopTrouble::Unavailable,
+                failure: HopFailure::Unavailable,
                 failures: 2,
                 left: Duration::from_secs(20),
             }]
@@ -162,12 +162,12 @@ mod tests {
         let mut health = Health::new(3, RandomState::new());
         for port in 1..=5 {
             let pause = Duration::from_secs(port.into());
-            health.note(now, place(port), HopTrouble::Unreachable, pause);
+            health.note(now, place(port), HopFailure::Unreachable, pause);
         }
         assert_eq!((health.suspects.len(), health.by_end.len()), (3, 3));
         assert!(!health.is_suspect(now, place(2)) && health.is_suspect(now, place(3)));
         let mut none = Health::new(0, RandomState::new());
-        none.note(now, place(1), HopTrouble::Silent, Duration::from_secs(1));
+        none.note(now, place(1), HopFailure::Silent, Duration::from_secs(1));
         assert!(!none.is_suspect(now, place(1)));
     }
 }

@@ -236,7 +236,7 @@ impl<R: Records> Search<'_, R> {
             },
             Found::Nothing => Vec::new(),
             // Some networks let questions for such records vanish. Where they do, SRV records still say
-            // what there is; but not to who has asked for security.
+            // what there is; but not where security was asked for.
             Found::Unreachable if !is_secure => Vec::new(),
             Found::Unreachable | Found::Unknown => {
                 self.give_up();

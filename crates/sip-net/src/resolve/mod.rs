@@ -3,7 +3,7 @@
 //!
 //! - `locate` is the procedure itself, a function of the question and of the records that are known; it
 //!   says which others it needs. `naptr` and `srv` know the rules of their records.
-//! - `cache` keeps records for as long as their TTLs say, `health` remembers who has failed.
+//! - `cache` keeps records for as long as their TTLs say, `health` remembers next hops that have failed.
 //! - `dns` asks the name servers; `resolver` joins all of it.
 
 mod cache;
@@ -17,7 +17,7 @@ mod resolver;
 mod srv;
 
 pub use config::ResolverConfig;
-pub use health::{HopHealth, HopTrouble};
+pub use health::{HopFailure, HopHealth};
 pub use locate::{Hop, Question, Reach};
 pub use resolver::{Resolver, ResolverStatistics};
 

@@ -15,7 +15,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use super::cache::Cache;
 use super::config::ResolverConfig;
 use super::dns::Dns;
-use super::health::{Health, HopHealth, HopTrouble};
+use super::health::{Health, HopFailure, HopHealth};
 use super::locate::{Hop, Located, Question, Reach, locate};
 use super::records::{Found, Key, Records};
 
@@ -137,11 +137,11 @@ impl Resolver {
         &self,
         transport: Transport,
         remote: SocketAddr,
-        trouble: HopTrouble,
+        failure: HopFailure,
         pause: Option<Duration>,
     ) {
         let pause = pause.unwrap_or(self.shared.config.suspicion);
-        lock(&self.shared.health).note(Instant::now(), (transport, remote), trouble, pause);
+        lock(&self.shared.health).note(Instant::now(), (transport, remote), failure, pause);
     }
 
     /// The next hops that have failed and are tried after all others.

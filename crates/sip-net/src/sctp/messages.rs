@@ -44,7 +44,7 @@ pub(super) async fn send(task: &AssociationTask<'_>, sender: &AssociationSender)
     loop {
         task.outbound.flush(task.connection);
         if queue.is_blocked() {
-            // Nobody else takes it from the queue meanwhile.
+            // While the queue is blocked, only this task takes messages from it.
             let first = queue.first(|message| (sender.choose(message), message.payload.clone()));
             if let Some((info, payload)) = first {
                 let refused = match task.put(info, payload).await {

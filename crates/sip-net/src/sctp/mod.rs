@@ -1,9 +1,9 @@
 //! SIP over SCTP (RFC 4168).
 //!
 //! An association is a [`Connection`](crate::connections::Connection) like one of TCP, with a task
-//! that serves it. `stacks` has the SCTP ports and what carries them, `open` brings associations up,
-//! `serve` is the task, for which `messages` has what is plain and `records` TLS (RFC 3436), whose sessions are in `secure`;
-//! `sender` is for those who send, `streams` chooses streams, `paths` knows the peer's addresses.
+//! that serves it. `stacks` has the SCTP ports and the stacks below them, `open` accepts and begins associations,
+//! `serve` is the task: `messages` are plain SIP, `records` those of TLS (RFC 3436), with the sessions in `secure`.
+//! `sender` flushes the connection's queue, `streams` chooses streams, `paths` follows the peer's addresses.
 
 mod association;
 mod messages;

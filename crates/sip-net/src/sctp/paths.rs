@@ -11,7 +11,7 @@ use super::snapshot::Shown;
 
 /// Keeps the table of connections told of every address that has been proved to be the peer's (RFC
 /// 9260 section 5.4), so that messages to any of them use this association. An address that the peer
-/// merely claims would let it take what is meant for another. Who watches is told how many there are. Ends where the
+/// merely claims would let it take what is meant for another. Their number is shown with the association. Ends where the
 /// association has to.
 pub(super) async fn follow(task: &AssociationTask<'_>, shown: &Shown) -> CloseReason {
     let AssociationTask {

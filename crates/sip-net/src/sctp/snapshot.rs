@@ -1,4 +1,4 @@
-//! What the associations are doing, for those who watch.
+//! Snapshots of the associations that are up, for metrics.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -82,7 +82,7 @@ impl Shown {
 }
 
 impl Associations {
-    /// Shows an association to whoever asks.
+    /// Adds an association, for as long as the result lives.
     pub(super) fn show(&self, connection: &Connection, association: &Association) -> Shown {
         let has_several_paths = Arc::new(AtomicBool::new(false));
         let up = Up {

@@ -1,4 +1,4 @@
-//! What the tasks of associations have in common.
+//! The handles and settings that the tasks of all associations share.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::stacks::SctpStacks;
 #[derive(Debug)]
 pub(crate) struct SctpTransport {
     pub(crate) stacks: SctpStacks,
-    /// For those who watch.
+    /// Those that are up, for snapshots.
     pub(crate) associations: Associations,
     pub(crate) inbound: Arc<Inbound>,
     pub(crate) connections: Arc<Connections>,

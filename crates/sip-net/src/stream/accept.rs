@@ -39,7 +39,7 @@ pub(crate) fn bind_workers(
     for worker in workers {
         let _runtime = worker.enter();
         let socket = bind(bound, !sockets.is_empty())?;
-        // The first is bound alone, so that a port of somebody else is not taken for ours.
+        // The first is bound alone, so that another program's port is not taken for ours.
         if sockets.is_empty() {
             bound = socket.local_addr()?;
             SockRef::from(&socket).set_reuse_port(workers.len() > 1)?;

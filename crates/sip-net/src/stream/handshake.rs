@@ -84,7 +84,7 @@ pub(super) async fn begin(
     Ok((link, names))
 }
 
-/// What the peer's certificate says of who it is, if it has shown one.
+/// The SIP domains in the peer's certificate, if it has shown one.
 fn names(octets: &Octets) -> Vec<Box<str>> {
     let certificate = octets.peer_certificates().first();
     certificate.map_or_else(Vec::new, sip_domains)

@@ -16,7 +16,7 @@ use super::received::Received;
 use super::websocket::{self, CloseCode};
 use crate::outbound_message::OutboundMessage;
 
-/// What the task of a connection and those who send by it share. The lock is held while octets move and never while
+/// The octets of a connection, for its task and the threads that send by it. The lock is held while octets move and never while
 /// something is waited for.
 #[derive(Debug)]
 pub(super) struct Link {

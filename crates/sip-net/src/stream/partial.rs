@@ -2,7 +2,7 @@
 //!
 //! A message may be long and take its time, so that a bound for each connection alone would let many connections hold
 //! many times as much. Where there is no room, the largest message of the source that holds most is given up, and its
-//! connection with it: whoever sends usual messages goes on.
+//! connection with it: peers with usual messages go on.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -145,7 +145,7 @@ impl Table {
         }
     }
 
-    /// Gives up the largest messages: those of this source while it holds too much, then those of whoever holds most.
+    /// Gives up the largest messages: those of this source while it holds too much, then those of the source that holds most.
     fn make_room(&mut self, from: IpAddr, all: usize, per_source: usize) {
         loop {
             let of_source = self.sources.get(&from).map_or(0, |source| source.bytes);

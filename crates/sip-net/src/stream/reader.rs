@@ -373,7 +373,7 @@ fn alias(connection: &Connection, message: &Message) -> Option<SocketAddr> {
     is_wanted.then(|| SocketAddr::new(connection.remote.ip(), port))
 }
 
-/// Whose rules the peer did not keep.
+/// Whether the peer broke the rules of TLS or those of WebSocket.
 fn broken_rules(error: io::Error) -> CloseReason {
     let is_of_tls = error
         .get_ref()

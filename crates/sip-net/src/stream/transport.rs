@@ -1,4 +1,4 @@
-//! What the tasks of stream connections have in common.
+//! The handles and settings that the tasks of all stream connections share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The secrets of connections, written for whoever debugs them.
+//! The secrets of connections, written for debugging.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};

@@ -50,7 +50,7 @@ pub(crate) struct Tls {
     source: Mutex<Source>,
     /// How often the files are looked at. Zero: never.
     reload_interval: Duration,
-    /// Whether servers have to prove who they are; else what they have shown proves nothing.
+    /// Whether the certificates of servers are verified; otherwise their names prove nothing.
     verifies_servers: bool,
     /// The listeners that have TLS, as they are in the settings.
     listeners: Vec<Listen>,

@@ -1,4 +1,4 @@
-//! The task of a UDP socket: it receives, and sends what found no room in the kernel's buffer.
+//! The task of a UDP socket: it receives, and sends the messages that found no room in the kernel's buffer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::message_log::MessageLog;
 use crate::outbound::Outbound;
 use crate::tasks::Tasks;
 
-/// What the tasks of UDP sockets need.
+/// The handles that the tasks of all UDP sockets share.
 #[derive(Clone, Debug)]
 pub(crate) struct UdpTransport {
     pub(crate) inbound: Arc<Inbound>,
@@ -64,7 +64,7 @@ impl UdpTransport {
     async fn receive(&self, socket: &SipSocket) -> CloseReason {
         let mut batch = Batch::new();
         let Ok(queues) = self.inbound.queues() else {
-            // A worker that is gone takes its calls with it: nobody is to think that all is well.
+            // A worker that is gone takes its calls with it, which must not go unnoticed.
             return match self.tasks.is_stopping() {
                 true => CloseReason::Local,
                 false => CloseReason::Failed("nobody takes what comes".to_owned()),
@@ -116,16 +116,14 @@ impl UdpTransport {
     }
 }
 
-/// Sends what found no room in the kernel's buffer, whenever there is some.
+/// Sends the messages that found no room in the kernel's buffer, whenever there is some.
 async fn send(outbound: &Arc<Outbound>, socket: &SipSocket) -> CloseReason {
     loop {
         socket.queue().woken().await;
         while socket.queue().is_blocked() {
             socket.socket.writable().await;
             socket.queue().unblock();
-            let mut failed = Vec::new();
-            socket.flush(&mut failed);
-            outbound.all_not_sent(Transport::Udp, failed);
+            outbound.flush(socket);
         }
     }
 }

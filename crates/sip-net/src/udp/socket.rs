@@ -15,7 +15,7 @@ use crate::incoming::SendError;
 use crate::message_log::MessageLog;
 use crate::outbound_message::{OutboundMessage, SendFailure};
 use crate::routes::Routes;
-use crate::send_queue::SendQueue;
+use crate::send_queue::{SendQueue, Sink};
 
 /// One UDP socket.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct SipSocket {
     routes: Arc<Routes>,
 }
 
-/// What all sockets are bound with.
+/// Binds sockets: the settings and handles of all.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     pub(crate) impairments: Arc<Impairments>,
@@ -53,7 +53,7 @@ impl Binding {
             let _runtime = worker.enter();
             let address = sockets.first().map_or(address, |first| first.local);
             let socket = self.bind(address, id, !sockets.is_empty())?;
-            // The first is bound alone, so that a port of somebody else is not taken for ours.
+            // The first is bound alone, so that another program's port is not taken for ours.
             if sockets.is_empty() && workers.len() > 1 {
                 socket.socket.share_address()?;
             }
@@ -98,22 +98,23 @@ impl Binding {
     }
 }
 
-impl SipSocket {
-    /// The messages that wait to be sent.
-    pub(crate) fn queue(&self) -> &SendQueue {
-        &self.queue
+impl Sink for SipSocket {
+    fn id(&self) -> ConnectionId {
+        self.id
     }
 
-    /// Puts a message into the queue, to be [flushed](SipSocket::flush); gives it back with the reason where that fails.
-    pub(crate) fn push(&self, message: OutboundMessage) -> Result<(), SendFailure> {
+    fn transport(&self) -> Transport {
+        Transport::Udp
+    }
+
+    fn push(&self, message: OutboundMessage) -> Result<(), SendFailure> {
         match message.payload.len() > max_payload(message.remote) {
             true => Err(message.failed(SendError::TooLarge)),
             false => self.queue.push(message),
         }
     }
 
-    /// Sends what is in the queue and the kernel has room for. Messages that are not sent are added to `failed`.
-    pub(crate) fn flush(&self, failed: &mut Vec<SendFailure>) {
+    fn flush(&self, failed: &mut Vec<SendFailure>) {
         let Some(mut queue) = self.queue.begin_flush() else {
             return;
         };
@@ -137,6 +138,13 @@ impl SipSocket {
                 }
             }
         }
+    }
+}
+
+impl SipSocket {
+    /// The messages that wait to be sent.
+    pub(crate) fn queue(&self) -> &SendQueue {
+        &self.queue
     }
 
     /// The flow between this socket and a remote address.

@@ -10,7 +10,7 @@ use hickory_resolver::proto::rr::{RData, Record, RecordType};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::Transport;
-use sip_net::resolve::{Hop, HopTrouble, Question, Reach, Resolver, ResolverConfig};
+use sip_net::resolve::{Hop, HopFailure, Question, Reach, Resolver, ResolverConfig};
 use test_support::NameServer;
 use tokio::net::UdpSocket;
 
@@ -135,7 +135,7 @@ async fn servers_get_their_share_and_those_that_fail_come_last() {
     assert!((1_510..1_690).contains(&shares[&5062]), "{shares:?}");
 
     let two = ([127, 0, 0, 2], 5062).into();
-    resolver.note_failure(Transport::Udp, two, HopTrouble::Silent, None);
+    resolver.note_failure(Transport::Udp, two, HopFailure::Silent, None);
     assert_eq!(firsts(), BTreeMap::from([(5061, 2_000)]));
     let hops = resolver.resolve_now(&question, &udp).expect("it is known");
     assert_eq!(hops[2].remote, two);

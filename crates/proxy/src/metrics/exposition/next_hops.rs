@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use sip_net::resolve::{HopHealth, HopTrouble};
+use sip_net::resolve::{HopHealth, HopFailure};
 
 use super::{Labels, Page, transport_name};
 use crate::core::{MemberHealth, MemberState};
-use crate::metrics::snapshot::Snapshot;
+use crate::driver::Snapshot;
 
 /// How many next hops that have failed are shown.
 const MAXIMUM_SUSPECTS: usize = 64;
@@ -115,14 +115,14 @@ fn suspect<'a>(hop: &HopHealth, address: &'a str) -> Labels<'a> {
     vec![
         ("transport", transport_name(hop.transport)),
         ("address", address),
-        ("trouble", trouble_name(hop.trouble)),
+        ("trouble", failure_name(hop.failure)),
     ]
 }
 
-fn trouble_name(trouble: HopTrouble) -> &'static str {
-    match trouble {
-        HopTrouble::Silent => "silent",
-        HopTrouble::Unavailable => "unavailable",
-        HopTrouble::Unreachable => "unreachable",
+fn failure_name(failure: HopFailure) -> &'static str {
+    match failure {
+        HopFailure::Silent => "silent",
+        HopFailure::Unavailable => "unavailable",
+        HopFailure::Unreachable => "unreachable",
     }
 }

@@ -150,7 +150,7 @@ async fn a_response_follows_the_name_in_its_via() {
 }
 
 #[tokio::test]
-async fn a_response_without_a_last_resort_has_failed() {
+async fn a_response_without_a_fallback_has_failed() {
     let mut server = server(None, Limits::default());
     let nobody = Nobody::at("127.0.0.1");
     let via = "SIP/2.0/TCP 127.0.0.1:9;branch=z9hG4bK1";

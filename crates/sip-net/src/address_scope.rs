@@ -1,10 +1,10 @@
-//! Who can reach an address, and who may therefore name it to us.
+//! The scope of an address, and which peers may refer us to it.
 
 use std::net::IpAddr;
 
-/// From where an address is reached.
+/// From where an address can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Scope {
     /// From everywhere.
     Public,
     /// From within a site: private addresses (RFC 1918, RFC 4193), those that a provider shares among its
@@ -14,37 +14,37 @@ enum Kind {
     LinkLocal,
     /// From this host.
     Loopback,
-    /// Nobody is there: it is unspecified, a group, or reserved.
-    Nobody,
+    /// From nowhere: it is unspecified, a group, or reserved.
+    None,
 }
 
-impl Kind {
-    fn of(address: IpAddr) -> Kind {
+impl Scope {
+    fn of(address: IpAddr) -> Scope {
         match address.to_canonical() {
-            IpAddr::V4(ip) if ip.is_loopback() => Kind::Loopback,
-            IpAddr::V4(ip) if ip.is_link_local() => Kind::LinkLocal,
-            IpAddr::V4(ip) if ip.is_private() => Kind::Private,
+            IpAddr::V4(ip) if ip.is_loopback() => Scope::Loopback,
+            IpAddr::V4(ip) if ip.is_link_local() => Scope::LinkLocal,
+            IpAddr::V4(ip) if ip.is_private() => Scope::Private,
             IpAddr::V4(ip) => match ip.octets() {
-                [0, ..] | [224..=255, ..] => Kind::Nobody,
-                [100, 64..128, ..] => Kind::Private,
-                _ => Kind::Public,
+                [0, ..] | [224..=255, ..] => Scope::None,
+                [100, 64..128, ..] => Scope::Private,
+                _ => Scope::Public,
             },
-            IpAddr::V6(ip) if ip.is_loopback() => Kind::Loopback,
-            IpAddr::V6(ip) if ip.is_unicast_link_local() => Kind::LinkLocal,
-            IpAddr::V6(ip) if ip.is_unique_local() => Kind::Private,
-            IpAddr::V6(ip) if ip.is_unspecified() || ip.is_multicast() => Kind::Nobody,
-            IpAddr::V6(_) => Kind::Public,
+            IpAddr::V6(ip) if ip.is_loopback() => Scope::Loopback,
+            IpAddr::V6(ip) if ip.is_unicast_link_local() => Scope::LinkLocal,
+            IpAddr::V6(ip) if ip.is_unique_local() => Scope::Private,
+            IpAddr::V6(ip) if ip.is_unspecified() || ip.is_multicast() => Scope::None,
+            IpAddr::V6(_) => Scope::Public,
         }
     }
 }
 
-/// Whether we may be sent to an address by whom we know to be at `source`: to what is not for everybody only by those
-/// who are of the same kind. Else anybody could let us open connections behind our firewall, or to ourselves.
-pub(crate) fn may_be_named(address: IpAddr, source: Option<IpAddr>) -> bool {
-    match Kind::of(address) {
-        Kind::Public => true,
-        Kind::Nobody => false,
-        kind => source.is_some_and(|source| Kind::of(source) == kind),
+/// Whether a peer at `source` may refer us to an address. One that is not public has to be of the scope of the peer's own:
+/// otherwise any peer could make us open connections behind our firewall, or to ourselves.
+pub(crate) fn may_refer_to(address: IpAddr, source: Option<IpAddr>) -> bool {
+    match Scope::of(address) {
+        Scope::Public => true,
+        Scope::None => false,
+        scope => source.is_some_and(|source| Scope::of(source) == scope),
     }
 }
 
@@ -54,9 +54,9 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [(Kind, &[&str]); 5] = [
+    const SCOPES: [(Scope, &[&str]); 5] = [
         (
-            Kind::Public,
+            Scope::Public,
             &[
                 "192.0.2.1",
                 "9.255.255.255",
@@ -72,7 +72,7 @@ mod tests {
             ],
         ),
         (
-            Kind::Private,
+            Scope::Private,
             &[
                 "10.0.0.1",
                 "172.16.0.1",
@@ -86,15 +86,15 @@ mod tests {
             ],
         ),
         (
-            Kind::LinkLocal,
+            Scope::LinkLocal,
             &["169.254.169.254", "fe80::1", "::ffff:169.254.1.1"],
         ),
         (
-            Kind::Loopback,
+            Scope::Loopback,
             &["127.0.0.1", "127.255.255.255", "::1", "::ffff:127.0.0.1"],
         ),
         (
-            Kind::Nobody,
+            Scope::None,
             &[
                 "0.0.0.0",
                 "0.1.2.3",
@@ -108,34 +108,34 @@ mod tests {
         ),
     ];
 
-    fn addresses() -> impl Iterator<Item = (Kind, IpAddr)> {
-        let parsed = |(kind, texts): (Kind, &'static [&'static str])| {
+    fn addresses() -> impl Iterator<Item = (Scope, IpAddr)> {
+        let parsed = |(scope, texts): (Scope, &'static [&'static str])| {
             texts
                 .iter()
-                .map(move |text| (kind, text.parse().expect("an address")))
+                .map(move |text| (scope, text.parse().expect("an address")))
         };
-        KINDS.into_iter().flat_map(parsed)
+        SCOPES.into_iter().flat_map(parsed)
     }
 
     #[test]
-    fn each_address_is_of_a_kind() {
-        for (kind, address) in addresses() {
-            assert_eq!(Kind::of(address), kind, "{address}");
+    fn each_address_has_a_scope() {
+        for (scope, address) in addresses() {
+            assert_eq!(Scope::of(address), scope, "{address}");
         }
     }
 
     #[test]
-    fn what_is_not_for_everybody_is_named_by_those_who_are_of_its_kind() {
-        for (kind, address) in addresses() {
+    fn an_address_that_is_not_public_is_for_peers_of_its_scope() {
+        for (scope, address) in addresses() {
             assert_eq!(
-                may_be_named(address, None),
-                kind == Kind::Public,
+                may_refer_to(address, None),
+                scope == Scope::Public,
                 "{address}"
             );
             for (other, source) in addresses() {
-                let may = kind == Kind::Public || kind == other && kind != Kind::Nobody;
+                let may = scope == Scope::Public || scope == other && scope != Scope::None;
                 assert_eq!(
-                    may_be_named(address, Some(source)),
+                    may_refer_to(address, Some(source)),
                     may,
                     "{address} {source}"
                 );
@@ -149,7 +149,7 @@ mod tests {
         fn a_mapped_address_is_what_is_mapped(bits: u32) {
             let address = std::net::Ipv4Addr::from(bits);
             let mapped = address.to_ipv6_mapped().into();
-            prop_assert_eq!(Kind::of(address.into()), Kind::of(mapped));
+            prop_assert_eq!(Scope::of(address.into()), Scope::of(mapped));
         }
     }
 }
