@@ -46,7 +46,7 @@ pub use list::list_values;
 pub use message::{Glance, Message, Onward, Peek, Values};
 pub use method::Method;
 pub use name::Name;
-pub use name_addr::{NameAddr, NameAddrError};
+pub use name_addr::{NameAddr, NameAddrError, tag_of};
 pub use parameters::{Parameter, Parameters};
 pub use scanner::{
     HeaderField, MAXIMUM_FIELDS, ReadError, Scanner, begins_with_start_line, peek_call_id,

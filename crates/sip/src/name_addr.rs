@@ -168,7 +168,7 @@ impl<'a> NameAddr<'a> {
 }
 
 /// The tag of an address (section 19.3); `None` where it has none, or is malformed.
-pub(crate) fn tag_of(value: &[u8]) -> Option<&str> {
+pub fn tag_of(value: &[u8]) -> Option<&str> {
     // Most addresses are a URI in angle brackets, and nothing but a tag behind it.
     if let Some(bracketed) = value.strip_prefix(b"<")
         && let Some(uri_length) = syntax::find(b'>', bracketed)

@@ -234,7 +234,7 @@ impl<'a> Via<'a> {
 
     /// The value with the source of its request noted: `received` where sent-by does not say it, or `rport` asks for it,
     /// and the value of `rport` (RFC 3261 section 18.2.1, RFC 3581 section 4). `None` where nothing is to be noted.
-    pub(crate) fn with_source(&self, source: SocketAddr) -> Option<Vec<u8>> {
+    pub fn with_source(&self, source: SocketAddr) -> Option<Vec<u8>> {
         let address = source.ip().to_canonical();
         if !self.has_rport() && !self.has_received() && self.host() == Host::Address(address) {
             return None;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use sip::Method;
+use sip::{Method, tag_of};
 
-use super::received::{Received, parameter};
+use super::received::Received;
 use super::render::{MAXIMUM_MESSAGE, RenderContext, RenderState, write_message};
 use super::session::ServerState;
 use super::time::Time;
@@ -136,7 +136,7 @@ impl Engine {
         if let Some(session) = self.sessions.get_mut(index) {
             session.dialog.own_tag = own_tag;
             let to = session.dialog.get(session.dialog.to);
-            if parameter(to, b"tag") != Some(tag) {
+            if tag_of(to).map(str::as_bytes) != Some(tag) {
                 session.dialog.learn_own_to(sent.to);
             }
         }

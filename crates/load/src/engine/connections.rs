@@ -1,7 +1,5 @@
 //! What an engine knows of connections.
 
-use std::net::IpAddr;
-
 use super::config::{Connection, ConnectionId};
 
 /// A connection as templates want it: its addresses as text.
@@ -50,15 +48,6 @@ impl ConnectionText {
     /// Address without brackets.
     pub(super) fn media_ip(&self) -> &str {
         without_brackets(self.local_ip())
-    }
-
-    /// Whether a host, as a Via names it, is where messages of the peer come from.
-    pub(super) fn is_remote(&self, host: &str) -> bool {
-        let address = self.connection.remote.ip().to_canonical();
-        host == self.remote_ip()
-            || without_brackets(host)
-                .parse()
-                .is_ok_and(|host: IpAddr| host.to_canonical() == address)
     }
 
     /// The digit of the version of IP.

@@ -1,6 +1,7 @@
 //! Keyed hashes of what comes from the network: short to keep, and not to be made collide on purpose.
 
 use ahash::RandomState;
+use sip::Host;
 
 use super::received::Received;
 
@@ -26,7 +27,11 @@ impl Fingerprints {
     /// What tells a request's transaction from all others: its branch, and who has sent it (RFC 3261 section
     /// 17.2.3).
     pub(super) fn transaction(&self, request: &Received<'_>) -> u64 {
-        self.0.hash_one((request.sent_by(), request.branch()))
+        let sent_by = request.top_via.as_ref().map(|via| match via.host() {
+            Host::Name(name) => (Some(name), None, via.port()),
+            Host::Address(address) => (None, Some(address), via.port()),
+        });
+        self.0.hash_one((sent_by, request.branch()))
     }
 
     /// What tells a caller's call from all others: its Call-ID and the caller's tag.

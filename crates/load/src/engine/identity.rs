@@ -5,13 +5,12 @@
 
 use std::fmt;
 
+use sip::MAGIC_COOKIE;
+
 use crate::record::CallId;
 
 /// No user, no session.
 pub(super) const NOBODY: u32 = u32::MAX;
-
-/// The magic cookie of branches (RFC 3261 section 8.1.1.7).
-const COOKIE: &[u8] = b"z9hG4bK";
 
 /// The place of a session, and which of those that had this place it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +82,7 @@ impl Identity {
 
     /// The branch of a session's transaction.
     pub(super) fn write_branch(&self, session: SessionId, transaction: u16, out: &mut Vec<u8>) {
-        out.extend_from_slice(COOKIE);
+        out.extend_from_slice(MAGIC_COOKIE.as_bytes());
         write_hexadecimal(transaction.into(), out);
         out.push(b'.');
         write_hexadecimal(session.number(), out);
@@ -92,7 +91,9 @@ impl Identity {
 
     /// Whose branch this is, and the number of the transaction, where this engine has written it.
     pub(super) fn transaction(&self, branch: &[u8]) -> Option<(SessionId, u16)> {
-        let numbers = branch.strip_prefix(COOKIE)?.strip_suffix(&self.suffix)?;
+        let numbers = branch
+            .strip_prefix(MAGIC_COOKIE.as_bytes())?
+            .strip_suffix(&self.suffix)?;
         let dot = memchr::memchr(b'.', numbers)?;
         let (transaction, session) = (numbers.get(..dot)?, numbers.get(dot + 1..)?);
         let transaction = u16::try_from(parse_hexadecimal(transaction)?).ok()?;

@@ -1,16 +1,18 @@
 //! A message that has come, read once for what transactions, dialogs and steps want to know of it.
 
-use sip::{CSeq, Method, Name, Scanner, StartLine};
+use sip::{CSeq, Method, Name, NameAddr, Scanner, StartLine, Uri, Via, list_values, tag_of};
 
 /// Fields of one name that are kept where they are found. More than these are looked for again.
 const KEPT_FIELDS: usize = 4;
 
 /// A message that has come. Everything is borrowed from its octets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Received<'a> {
     pub(super) octets: &'a [u8],
     pub(super) start: StartLine<'a>,
     pub(super) vias: Fields<'a>,
+    /// The topmost Via, where it is one.
+    pub(super) top_via: Option<Via<'a>>,
     pub(super) record_routes: Fields<'a>,
     pub(super) from: &'a [u8],
     pub(super) to: &'a [u8],
@@ -27,7 +29,7 @@ pub(super) struct Received<'a> {
 }
 
 /// The values of the fields of a name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fields<'a> {
     kept: [&'a [u8]; KEPT_FIELDS],
     count: usize,
@@ -91,13 +93,12 @@ impl<'a> Received<'a> {
         {
             return Err(Unreadable);
         }
-        if vias.is_empty() {
-            return Err(Unreadable);
-        }
+        let top_via = list_values(vias.first().ok_or(Unreadable)?).next();
         Ok(Received {
             octets,
             start,
             vias,
+            top_via: top_via.and_then(|value| Via::parse(value).ok()),
             record_routes,
             from: from.ok_or(Unreadable)?,
             to: to.ok_or(Unreadable)?,
@@ -141,38 +142,24 @@ impl<'a> Received<'a> {
 
     /// The tag of To.
     pub(super) fn tag_of_to(&self) -> Option<&'a [u8]> {
-        parameter(self.to, b"tag")
+        tag_of(self.to).map(str::as_bytes)
     }
 
     /// The tag of From.
     pub(super) fn tag_of_from(&self) -> Option<&'a [u8]> {
-        parameter(self.from, b"tag")
+        tag_of(self.from).map(str::as_bytes)
     }
 
     /// The branch of the topmost Via; nothing where it has none.
     pub(super) fn branch(&self) -> &'a [u8] {
-        parameter_of_list(self.top_via(), b"branch").unwrap_or_default()
-    }
-
-    /// Who has sent a request, as the topmost Via has it: host and port.
-    pub(super) fn sent_by(&self) -> &'a [u8] {
-        let via = self.top_via();
-        let end = memchr::memchr(b';', via).unwrap_or(via.len());
-        let sent = via.get(..end).unwrap_or_default().trim_ascii_end();
-        let begin = sent.iter().rposition(u8::is_ascii_whitespace);
-        sent.get(begin.map_or(0, |space| space + 1)..)
-            .unwrap_or_default()
-    }
-
-    fn top_via(&self) -> &'a [u8] {
-        let via = self.vias.first().unwrap_or_default();
-        let end = memchr::memchr(b',', via).unwrap_or(via.len());
-        via.get(..end).unwrap_or_default()
+        let branch = self.top_via.as_ref().and_then(Via::branch);
+        branch.unwrap_or_default().as_bytes()
     }
 
     /// The URI of the first Contact.
     pub(super) fn contact_uri(&self) -> Option<&'a [u8]> {
-        self.contact.and_then(address_uri)
+        let first = list_values(self.contact?).next();
+        first.and_then(address_uri)
     }
 
     /// Goes over the values of the fields of a name of which those kept are these.
@@ -212,80 +199,16 @@ fn parsed_cseq(value: &[u8]) -> Option<(&[u8], (u32, Method))> {
     Some((value, (cseq.number(), cseq.method())))
 }
 
-/// A parameter of a From, To or Contact: outside of the angle brackets.
-pub(super) fn parameter<'a, const N: usize>(value: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
-    let from = memchr::memrchr(b'>', value).map_or(0, |bracket| bracket + 1);
-    parameter_of_list(value.get(from..)?, name)
-}
-
-/// A parameter behind a semicolon, in any case.
-fn parameter_of_list<'a, const N: usize>(value: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
-    let mut rest = value;
-    loop {
-        // Most parameters are behind nothing else.
-        let semicolon = match rest.first()? {
-            b';' => 0,
-            _ => memchr::memchr(b';', rest)?,
-        };
-        rest = rest.get(semicolon + 1..)?;
-        if let [b' ' | b'\t' | b'\r' | b'\n', ..] = rest {
-            rest = rest.trim_ascii_start();
-        }
-        let Some((found, mut value)) = rest.split_first_chunk::<N>() else {
-            continue;
-        };
-        if found != name && !found.eq_ignore_ascii_case(name) {
-            continue;
-        }
-        if let [b' ' | b'\t' | b'\r' | b'\n', ..] = value {
-            value = value.trim_ascii_start();
-        }
-        let Some(mut value) = value.strip_prefix(b"=") else {
-            continue;
-        };
-        if let [b' ' | b'\t' | b'\r' | b'\n', ..] = value {
-            value = value.trim_ascii_start();
-        }
-        return value.get(..end_of_value(value));
-    }
-}
-
-/// Where the value of a parameter ends: sixteen octets are looked at together, since most values are longer.
-fn end_of_value(value: &[u8]) -> usize {
-    let ends = |octet: u8| matches!(octet, b';' | b',' | b' ' | b'\t' | b'\r' | b'\n');
-    let (chunks, _) = value.as_chunks::<16>();
-    let any = |chunk: &&[u8; 16]| chunk.iter().fold(false, |any, octet| any | ends(*octet));
-    let clean = 16 * chunks.iter().take_while(|chunk| !any(chunk)).count();
-    let rest = value.get(clean..).unwrap_or_default();
-    let end = rest.iter().position(|octet| ends(*octet));
-    clean + end.unwrap_or(rest.len())
-}
-
-/// The URI of an address: what is in angle brackets, or all before the parameters.
+/// The URI of an address, where it can stand in a request line.
 pub(super) fn address_uri(value: &[u8]) -> Option<&[u8]> {
-    let uri = match memchr::memchr(b'<', value) {
-        Some(open) => {
-            let inside = value.get(open + 1..)?;
-            let close = memchr::memchr(b'>', inside)?;
-            inside.get(..close)?
-        }
-        None => {
-            let end = value
-                .iter()
-                .position(|octet| matches!(octet, b';' | b','))
-                .unwrap_or(value.len());
-            value.get(..end)?.trim_ascii()
-        }
-    };
-    let is_plain = !uri.is_empty() && uri.iter().all(|octet| octet.is_ascii_graphic());
-    is_plain.then_some(uri)
+    let uri = NameAddr::parse(value).ok()?.uri().as_bytes();
+    uri.iter().all(u8::is_ascii_graphic).then_some(uri)
 }
 
 /// The user part of a SIP URI.
 pub(super) fn user_of(uri: &[u8]) -> Option<&[u8]> {
-    let colon = memchr::memchr(b':', uri)?;
-    let rest = uri.get(colon + 1..)?;
-    rest.get(..memchr::memchr(b'@', rest)?)
+    let uri = Uri::parse(std::str::from_utf8(uri).ok()?).ok()?;
+    uri.as_sip()?.user().map(str::as_bytes)
 }
 
 /// A number of seconds (RFC 3261 section 20.19).
@@ -320,14 +243,9 @@ mod tests {
             (17, &Method::Invite)
         );
         assert_eq!(received.branch(), b"z9hG4bK1");
-        assert_eq!(received.sent_by(), b"a");
         assert_eq!(received.tag_of_from(), Some(&b"1"[..]));
         assert_eq!(received.tag_of_to(), Some(&b"2"[..]));
         assert_eq!(received.contact_uri(), Some(&b"sip:b@1.2.3.4:5070;lr"[..]));
-        assert_eq!(
-            parameter(received.contact.unwrap(), b"expires"),
-            Some(&b"5"[..])
-        );
         let mut found = Vec::new();
         received.each_named("X-MINE", |value| found.push(value));
         assert_eq!(found, [&b"one\r\n\ttwo"[..], b"three"]);

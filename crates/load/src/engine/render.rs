@@ -2,7 +2,7 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::{Method, Name, list_values};
+use sip::{Method, Name, list_values, tag_of};
 
 use super::authentication::Challenged;
 use super::config::EngineConfig;
@@ -373,7 +373,7 @@ impl RenderContext<'_> {
             Party::Callee => {
                 let to = dialog.get(dialog.to);
                 out.extend_from_slice(to);
-                if super::received::parameter(to, b"tag").is_none() {
+                if tag_of(to).is_none() {
                     out.extend_from_slice(b";tag=");
                     self.identity.write_tag(self.id, out);
                 }
@@ -532,70 +532,22 @@ pub(super) fn write_vias(
     source: Option<&ConnectionText>,
     out: &mut Vec<u8>,
 ) {
-    let mut source = source;
+    let via = request.top_via.as_ref();
+    let mut noted = source.and_then(|source| via?.with_source(source.connection.remote));
     request.each_field(Name::Via, &request.vias, |value| {
         out.extend_from_slice(b"Via: ");
-        match source.take() {
-            Some(source) => write_top_via(value, request.sent_by(), source, out),
+        match noted.take() {
+            Some(noted) => {
+                out.extend_from_slice(&noted);
+                for value in list_values(value).skip(1) {
+                    out.extend_from_slice(b", ");
+                    out.extend_from_slice(value);
+                }
+            }
             None => out.extend_from_slice(value),
         }
         out.extend_from_slice(b"\r\n");
     });
-}
-
-fn write_top_via(value: &[u8], sent_by: &[u8], source: &ConnectionText, out: &mut Vec<u8>) {
-    const RPORT: &[u8] = b"rport";
-    if is_plain(value) && is_sent_from(sent_by, source) {
-        out.extend_from_slice(value);
-        return;
-    }
-    let top = list_values(value).next().unwrap_or(value);
-    let mut wants_port = false;
-    let mut has_received = false;
-    for (number, part) in top.split(|octet| *octet == b';').enumerate() {
-        if number > 0 {
-            out.push(b';');
-        }
-        out.extend_from_slice(part);
-        let name = part.trim_ascii();
-        if number > 0 && name.eq_ignore_ascii_case(RPORT) {
-            wants_port = true;
-            out.push(b'=');
-            write_decimal(source.connection.remote.port().into(), out);
-        }
-        has_received |= name
-            .get(..9)
-            .is_some_and(|name| name.eq_ignore_ascii_case(b"received="));
-    }
-    if !has_received && (wants_port || !is_sent_from(sent_by, source)) {
-        let address = source.connection.remote.ip().to_canonical();
-        out.extend_from_slice(format!(";received={address}").as_bytes());
-    }
-    out.extend_from_slice(value.get(top.len()..).unwrap_or_default());
-}
-
-/// Whether a Via has no parameter but its branch, and there is one of it.
-fn is_plain(via: &[u8]) -> bool {
-    let Some(parameters) = memchr::memchr(b';', via) else {
-        return false;
-    };
-    let parameters = via.get(parameters + 1..).unwrap_or_default();
-    parameters.starts_with(b"branch=") && memchr::memchr2(b';', b',', parameters).is_none()
-}
-
-/// Whether a Via says what is true of where a request came from.
-fn is_sent_from(sent_by: &[u8], source: &ConnectionText) -> bool {
-    host_of(sent_by).is_some_and(|host| source.is_remote(host))
-}
-
-/// The host of host and port, IPv6 in brackets.
-fn host_of(sent_by: &[u8]) -> Option<&str> {
-    let end = match sent_by {
-        [b'[', ..] => memchr::memchr(b']', sent_by).map(|bracket| bracket + 1),
-        _ => memchr::memchr(b':', sent_by),
-    };
-    let host = sent_by.get(..end.unwrap_or(sent_by.len()))?;
-    std::str::from_utf8(host).ok()
 }
 
 pub(super) fn write_line(name: &str, value: &[u8], out: &mut Vec<u8>) {

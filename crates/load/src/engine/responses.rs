@@ -1,12 +1,12 @@
 //! Responses: to which request of which session they belong, and what follows from them.
 
-use sip::{Method, Uri, list_values};
+use sip::{Method, NameAddr, Uri, list_values};
 
 use super::Engine;
 use super::authentication;
 use super::config::ConnectionId;
 use super::identity::{NOBODY, Owner};
-use super::received::{Received, address_uri, parameter, seconds};
+use super::received::{Received, address_uri, seconds};
 use super::recently_ended::EndedSession;
 use super::render::write_contact;
 use super::session::{Cancel, ClientState, Session, State};
@@ -408,8 +408,7 @@ fn granted(response: &Received<'_>, own: &[u8]) -> Option<u32> {
         }
     });
     ours.or(last.filter(|_| count == 1))
-        .and_then(|binding| parameter(binding, b"expires"))
-        .and_then(seconds)
+        .and_then(|binding| NameAddr::parse(binding).ok()?.expires())
         .or_else(|| response.expires.and_then(seconds))
 }
 

@@ -239,11 +239,11 @@ fn the_topmost_via_tells_where_a_request_came_from() {
         ),
         (
             "a.example:5070 ;branch=z9hG4bK4; RPort",
-            "a.example:5070 ;branch=z9hG4bK4; RPort=5060;received=127.0.0.1",
+            "a.example:5070 ;branch=z9hG4bK4; rport=5060;received=127.0.0.1",
         ),
         (
             "[2001:db8::1]:5070;rport=7;branch=z9hG4bK5, SIP/2.0/UDP b;rport",
-            "[2001:db8::1]:5070;rport=7;branch=z9hG4bK5;received=127.0.0.1, SIP/2.0/UDP b;rport",
+            "[2001:db8::1]:5070;rport=5060;branch=z9hG4bK5;received=127.0.0.1, SIP/2.0/UDP b;rport",
         ),
     ] {
         let mut alone = Alone::new(Transport::Udp, SECOND);
