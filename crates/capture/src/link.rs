@@ -1,5 +1,7 @@
 //! What stands before the IP header.
 
+use bytes::Buf;
+
 use crate::file::LinkType;
 
 /// What a packet has after its link-layer header.
@@ -26,11 +28,12 @@ pub(crate) fn usual_ip(link: LinkType, octets: &[u8]) -> Option<&[u8]> {
 pub(crate) fn payload(link: LinkType, octets: &[u8]) -> Payload<'_> {
     let ip = match link {
         LinkType::ETHERNET => ethernet(octets),
-        LinkType::LINUX_SLL => ether_payload(octets.get(14..)),
+        LinkType::LINUX_SLL => octets.get(14..).and_then(ether_payload),
         LinkType::LINUX_SLL2 => {
             // The protocol is the first field, and what it is about comes after the header.
-            match (u16_at(octets, 0), octets.get(20..)) {
-                (Some(protocol), Some(rest)) => tagged(protocol, rest),
+            let mut header = octets;
+            match (header.try_get_u16(), octets.get(20..)) {
+                (Ok(protocol), Some(rest)) => tagged(protocol, rest),
                 _ => None,
             }
         }
@@ -49,13 +52,13 @@ pub(crate) fn payload(link: LinkType, octets: &[u8]) -> Payload<'_> {
 }
 
 fn ethernet(octets: &[u8]) -> Option<&[u8]> {
-    ether_payload(octets.get(12..))
+    ether_payload(octets.get(12..)?)
 }
 
 /// What follows an EtherType, which is the first field.
-fn ether_payload(octets: Option<&[u8]>) -> Option<&[u8]> {
-    let octets = octets?;
-    tagged(u16_at(octets, 0)?, octets.get(2..)?)
+fn ether_payload(mut octets: &[u8]) -> Option<&[u8]> {
+    let ether_type = octets.try_get_u16().ok()?;
+    tagged(ether_type, octets)
 }
 
 /// The IP packet after an EtherType, and after all tags that come first.
@@ -64,8 +67,8 @@ fn tagged(mut ether_type: u16, mut rest: &[u8]) -> Option<&[u8]> {
         match ether_type {
             IPV4 | IPV6 => return Some(rest),
             VLAN | SERVICE_VLAN | OLD_SERVICE_VLAN => {
-                ether_type = u16_at(rest, 2)?;
-                rest = rest.get(4..)?;
+                let _tag = rest.try_get_u16().ok()?;
+                ether_type = rest.try_get_u16().ok()?;
             }
             // After version, code, session and length.
             PPPOE_SESSION => return ppp(rest.get(6..)?),
@@ -82,15 +85,11 @@ fn tagged(mut ether_type: u16, mut rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn ppp(octets: &[u8]) -> Option<&[u8]> {
-    match u16_at(octets, 0)? {
-        PPP_IPV4 | PPP_IPV6 => octets.get(2..),
+fn ppp(mut octets: &[u8]) -> Option<&[u8]> {
+    match octets.try_get_u16().ok()? {
+        PPP_IPV4 | PPP_IPV6 => Some(octets),
         _ => None,
     }
-}
-
-fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*octets.get(at..)?.first_chunk()?))
 }
 
 const IPV4: u16 = 0x0800;

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use bytes::Buf;
 use sip::Transport;
 
 use crate::{Carrier, Endpoint};
@@ -25,10 +26,9 @@ pub(crate) fn read<'a>(octets: &'a [u8], comment: &[u8]) -> Option<Pdu<'a>> {
     let mut transport = None;
     let mut rest = octets;
     loop {
-        let tag = u16::from_be_bytes(*rest.first_chunk()?);
-        let length = u16::from_be_bytes(*rest.get(2..)?.first_chunk()?);
-        let value = rest.get(4..4 + usize::from(length))?;
-        rest = rest.get(4 + usize::from(length)..)?;
+        let tag = rest.try_get_u16().ok()?;
+        let length = rest.try_get_u16().ok()?;
+        let value = rest.split_off(..usize::from(length))?;
         match tag {
             END_OF_TAGS => break,
             IPV4_SOURCE => source = ipv4(value),
@@ -80,8 +80,8 @@ fn ipv6(value: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::from(<[u8; 16]>::try_from(value).ok()?))
 }
 
-fn number(value: &[u8]) -> Option<u32> {
-    Some(u32::from_be_bytes(*value.first_chunk()?))
+fn number(mut value: &[u8]) -> Option<u32> {
+    value.try_get_u32().ok()
 }
 
 // The tags of LINKTYPE_WIRESHARK_UPPER_PDU.

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use bytes::Buf;
 use crc_fast::{CrcAlgorithm, checksum};
 
 /// Whether a datagram is a STUN message (RFC 8489 section 5). No SIP message begins like one: its
@@ -76,12 +77,10 @@ impl Attributes {
         let mut attributes = Attributes::default();
         let mut position = HEADER;
         while position < message.len() {
-            let rest = message.get(position..)?;
-            let ([kind_high, kind_low, length_high, length_low], values) =
-                rest.split_first_chunk()?;
-            let kind = u16::from_be_bytes([*kind_high, *kind_low]);
-            let length = usize::from(u16::from_be_bytes([*length_high, *length_low]));
-            let value = values.get(..length)?;
+            let mut rest = message.get(position..)?;
+            let kind = rest.try_get_u16().ok()?;
+            let length = usize::from(rest.try_get_u16().ok()?);
+            let value = rest.get(..length)?;
             let end = position + 4 + length.next_multiple_of(4);
             match kind {
                 FINGERPRINT => {

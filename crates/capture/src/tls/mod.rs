@@ -263,28 +263,29 @@ struct ServerHello {
 impl ServerHello {
     /// `None` where it is cut.
     fn read(body: &[u8]) -> Option<ServerHello> {
-        let u16_at = |octets: &[u8], at: usize| {
-            let octets = octets.get(at..)?.first_chunk()?;
-            Some(u16::from_be_bytes(*octets))
-        };
-        let session_id_length = usize::from(*body.get(38)?);
-        let rest = body.get(39 + session_id_length..)?;
+        // After the header of the message.
+        let mut rest = body.get(4..)?;
+        let version = rest.try_get_u16().ok()?;
+        let _random = rest.split_off(..32)?;
+        let session_id_length = rest.try_get_u8().ok()?;
+        let _session_id = rest.split_off(..usize::from(session_id_length))?;
         let mut hello = ServerHello {
-            suite: u16_at(rest, 0)?,
-            version: u16_at(body, 4)?,
+            suite: rest.try_get_u16().ok()?,
+            version,
             encrypts_then_macs: false,
         };
-        // After the compression method come the extensions, if there are any.
-        let mut extensions = rest.get(5..).unwrap_or_default();
-        while let (Some(kind), Some(length)) = (u16_at(extensions, 0), u16_at(extensions, 2)) {
+        // After the compression method and their length come the extensions, if there are any.
+        let mut extensions = rest.get(3..).unwrap_or_default();
+        while let (Ok(kind), Ok(length)) = (extensions.try_get_u16(), extensions.try_get_u16()) {
             match kind {
-                SUPPORTED_VERSIONS => hello.version = u16_at(extensions, 4)?,
+                SUPPORTED_VERSIONS => {
+                    let mut value = extensions;
+                    hello.version = value.try_get_u16().ok()?;
+                }
                 ENCRYPT_THEN_MAC => hello.encrypts_then_macs = true,
                 _ => {}
             }
-            extensions = extensions
-                .get(4 + usize::from(length)..)
-                .unwrap_or_default();
+            extensions = extensions.get(usize::from(length)..).unwrap_or_default();
         }
         Some(hello)
     }
