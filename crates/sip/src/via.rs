@@ -3,13 +3,17 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
+use crate::lexer::Lexer;
 use crate::list::is_well_formed_list;
-use crate::syntax::{self, find, is_lws, trim, trim_text};
-use crate::uri::parse_host_and_port;
+use crate::syntax::{self, ASCII_VALUE, TOKEN, find, is_lws, trim, trim_text};
+use crate::uri::{PlainHost, parse_host_and_port};
 use crate::{Host, Parameters, Transport};
 
 /// What the branch of a request begins with that keeps to RFC 3261 (section 8.1.1.7).
 pub const MAGIC_COOKIE: &str = "z9hG4bK";
+
+/// The protocol's name and version as nearly everybody writes them.
+const USUAL_PROTOCOL: &str = "SIP/2.0/";
 
 /// Why a value is not a Via's: no protocol, or no host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +39,8 @@ pub(crate) struct ViaParts {
     has_rport: bool,
     has_received: bool,
     has_maddr: bool,
+    /// Whether the parameters keep to the grammar.
+    is_well_formed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +75,57 @@ impl Place {
 impl ViaParts {
     /// Parses a value that has no white space around it.
     fn parse(value: &[u8]) -> Option<ViaParts> {
+        ViaParts::parse_usual(value).or_else(|| ViaParts::parse_any(value))
+    }
+
+    /// Parses a value in one pass that has the usual form: `SIP/2.0/transport host:port;parameters` with one space, and
+    /// with nothing in quotation marks, brackets or octets beyond ASCII. Such a one is well-formed.
+    fn parse_usual(value: &[u8]) -> Option<ViaParts> {
+        if !value.starts_with(USUAL_PROTOCOL.as_bytes()) {
+            return None;
+        }
+        let mut lexer = Lexer::new(value);
+        let transport_start = USUAL_PROTOCOL.len();
+        let transport_end = match lexer.end_and_octet(transport_start, TOKEN) {
+            (end, b' ') if end > transport_start => end,
+            _ => return None,
+        };
+        let (host, mut octet) = PlainHost::read(&mut lexer, transport_end + 1)?;
+        let mut parts = ViaParts {
+            transport: Place::of(transport_start..transport_end),
+            host: match host.address {
+                Some(address) => ViaHost::Address(address.into()),
+                None => ViaHost::Name(Place::of(host.start..host.end)),
+            },
+            port: host.port,
+            parameters: host.port_end as u32,
+            branch: None,
+            has_rport: false,
+            has_received: false,
+            has_maddr: false,
+            is_well_formed: true,
+        };
+        let mut at = host.port_end;
+        while octet == b';' {
+            let start = at + 1;
+            (at, octet) = lexer.end_and_octet(start, TOKEN);
+            let name = value.get(start..at)?;
+            let mut parameter = at..at;
+            if octet == b'=' {
+                parameter.start = at + 1;
+                (at, octet) = lexer.end_and_octet(parameter.start, ASCII_VALUE);
+                parameter.end = at;
+            }
+            if name.is_empty() || octet == b'=' || parameter.is_empty() && at > start + name.len() {
+                return None;
+            }
+            parts.note_parameter(name, parameter);
+        }
+        (at == value.len()).then_some(parts)
+    }
+
+    /// Parses a value of any form.
+    fn parse_any(value: &[u8]) -> Option<ViaParts> {
         let parameters = find(b';', value).unwrap_or(value.len());
         let text = std::str::from_utf8(&value[..parameters]).ok()?;
         let (transport, behind) = split_protocol(text)?;
@@ -79,6 +136,7 @@ impl ViaParts {
             Host::Name(name) => ViaHost::Name(Place::of(host_start..host_start + name.len())),
             Host::Address(address) => ViaHost::Address(address),
         };
+        let mut rest = Parameters::new(&value[parameters..]);
         let mut parts = ViaParts {
             transport: Place::of(transport),
             host,
@@ -88,29 +146,28 @@ impl ViaParts {
             has_rport: false,
             has_received: false,
             has_maddr: false,
+            is_well_formed: rest.are_well_formed(),
         };
-        parts.find_parameters(value);
+        while let Some(parameter) = rest.next_raw() {
+            // Its value, if any, ends where the parameter does.
+            let end = value.len() - parameter.remaining + parameter.text.len();
+            let text = parameter.value.unwrap_or_default();
+            if std::str::from_utf8(text).is_ok() || parameter.name.eq_ignore_ascii_case(b"branch") {
+                parts.note_parameter(parameter.name, end - text.len()..end);
+            }
+        }
         Some(parts)
     }
 
-    /// Finds the parameters that every message is asked for, all in one pass.
-    fn find_parameters(&mut self, value: &[u8]) {
-        let mut rest = Parameters::new(&value[self.parameters as usize..]);
-        while let Some(parameter) = rest.next_raw() {
-            let is = |name: &[u8]| parameter.name.eq_ignore_ascii_case(name);
-            let is_text = || std::str::from_utf8(parameter.value.unwrap_or_default()).is_ok();
-            match parameter.name.len() {
-                5 if is(b"rport") => self.has_rport |= is_text(),
-                5 if is(b"maddr") => self.has_maddr |= is_text(),
-                6 if is(b"branch") && self.branch.is_none() => {
-                    // Its value, if any, ends where the parameter does.
-                    let end = value.len() - parameter.remaining + parameter.text.len();
-                    let length = parameter.value.map_or(0, <[u8]>::len);
-                    self.branch = Some(Place::of(end - length..end));
-                }
-                8 if is(b"received") => self.has_received |= is_text(),
-                _ => {}
-            }
+    /// Notes a parameter that every message is asked for.
+    fn note_parameter(&mut self, name: &[u8], value: Range<usize>) {
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            5 if is(b"rport") => self.has_rport = true,
+            5 if is(b"maddr") => self.has_maddr = true,
+            6 if self.branch.is_none() && is(b"branch") => self.branch = Some(Place::of(value)),
+            8 if is(b"received") => self.has_received = true,
+            _ => {}
         }
     }
 }
@@ -266,22 +323,13 @@ pub(crate) fn set_parameter(via: &mut Vec<u8>, name: &str, value: Option<&str>) 
 /// Whether all values of a list are Via values that keep to the grammar.
 pub(crate) fn is_well_formed(list: &[u8]) -> bool {
     is_well_formed_list(list, |value| {
-        Via::parse(value).is_ok_and(|via| via.parameters().are_well_formed())
+        ViaParts::parse(value).is_some_and(|via| via.is_well_formed)
     })
 }
 
 /// Where the transport is in a text that begins with the protocol's name and version, and where sent-by begins behind
 /// it.
 fn split_protocol(text: &str) -> Option<(Range<usize>, usize)> {
-    // As nearly everybody writes it.
-    const USUAL: &str = "SIP/2.0/";
-    if let Some(rest) = text.strip_prefix(USUAL)
-        && let Some(length) = syntax::find_near(b' ', rest.as_bytes())
-        && syntax::is_token(&rest.as_bytes()[..length])
-    {
-        let end = USUAL.len() + length;
-        return Some((USUAL.len()..end, end));
-    }
     let (protocol, rest) = text.split_once('/')?;
     let (version, rest) = rest.split_once('/')?;
     let rest = trim_text(rest);
@@ -314,6 +362,8 @@ fn parameter_range(value: &[u8], name: &str) -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parse(text: &str) -> Via<'_> {
@@ -403,6 +453,114 @@ mod tests {
             "SIP/2.0/UDP :5060",
         ] {
             assert!(Via::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    /// What a Via value says, found by splitting it: no quotation marks, and nothing but ASCII.
+    fn reference(
+        value: &str,
+    ) -> Option<(String, String, Option<u16>, Vec<(String, Option<String>)>)> {
+        let trim = |text: &str| text.trim_matches([' ', '\t', '\r', '\n']).to_owned();
+        let (before, parameters) = match value.split_once(';') {
+            Some((before, parameters)) => (before, Some(parameters)),
+            None => (value, None),
+        };
+        let (name, rest) = before.split_once('/')?;
+        let (version, rest) = rest.split_once('/')?;
+        let rest = trim(rest);
+        let (transport, sent_by) = rest.split_once([' ', '\t', '\r', '\n'])?;
+        let is_token = |text: &str| {
+            let others = "-.!%*_+`'~";
+            !text.is_empty()
+                && text
+                    .chars()
+                    .all(|one| one.is_ascii_alphanumeric() || others.contains(one))
+        };
+        if ![&trim(name), &trim(version), transport]
+            .iter()
+            .all(|text| is_token(text))
+        {
+            return None;
+        }
+        let sent_by = trim(sent_by);
+        let bracket = sent_by.rfind(']').map_or(0, |end| end + 1);
+        let (host, port) = match sent_by[bracket..].find(':') {
+            Some(colon) => {
+                let (host, port) = sent_by.split_at(bracket + colon);
+                let port = trim(&port[1..]);
+                let is_number =
+                    !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit());
+                (trim(host), Some(port.parse().ok().filter(|_| is_number)?))
+            }
+            None => (sent_by, None),
+        };
+        let host = Host::parse(&host)?.to_string();
+        let parameters = parameters.map_or(Vec::new(), |text| {
+            let split = |parameter: &str| match parameter.split_once('=') {
+                Some((name, value)) => (trim(name), Some(trim(value))),
+                None => (trim(parameter), None),
+            };
+            text.split(';').map(split).collect()
+        });
+        Some((transport.to_owned(), host, port, parameters))
+    }
+
+    fn compare(text: &str) {
+        let found = Via::parse(text.as_bytes()).ok();
+        let expected = reference(text.trim_matches([' ', '\t', '\r', '\n']));
+        let (via, (transport, host, port, parameters)) = match (found, expected) {
+            (Some(via), Some(expected)) => (via, expected),
+            (found, expected) => {
+                return assert_eq!(found.is_some(), expected.is_some(), "{text:?}");
+            }
+        };
+        assert_eq!(via.transport_name(), transport, "{text:?}");
+        assert_eq!(
+            (via.host().to_string(), via.port()),
+            (host, port),
+            "{text:?}"
+        );
+        let value = |name: &str| {
+            let mut parameters = parameters.iter();
+            let found = parameters.find(|(other, _)| other.eq_ignore_ascii_case(name))?;
+            Some(found.1.clone().unwrap_or_default())
+        };
+        assert_eq!(via.branch(), value("branch").as_deref(), "{text:?}");
+        assert_eq!(via.has_rport(), value("rport").is_some(), "{text:?}");
+        assert_eq!(via.has_received(), value("received").is_some(), "{text:?}");
+        let maddr = value("maddr");
+        let maddr = maddr
+            .as_deref()
+            .and_then(Host::parse)
+            .map(|host| host.to_string());
+        assert_eq!(via.maddr().map(|host| host.to_string()), maddr, "{text:?}");
+        let is_well_formed = parameters.iter().all(|(name, value)| {
+            let value = value.as_ref().map_or(&b"x"[..], |value| value.as_bytes());
+            syntax::is_token(name.as_bytes())
+                && !value.is_empty()
+                && syntax::all(value, syntax::VALUE)
+        });
+        assert_eq!(is_well_formed_via(text), is_well_formed, "{text:?}");
+    }
+
+    fn is_well_formed_via(value: &str) -> bool {
+        ViaParts::parse(trim(value.as_bytes())).is_some_and(|via| via.is_well_formed)
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_is_parsed_as_by_the_reference(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "SIP/2.0/UDP ", "SIP/2.0/", "SIP / 2.0 / ", "TCP", " ", "a.b", "1.2.3.4", ":", "5060", "99999", ";",
+                    "branch", "=", "rport", "RECEIVED", "received=1.2.3.4", "maddr", ",", "<", "z9hG4bK1", ".", "[::1]",
+                    "\t", "\r\n ", ";branch=z9hG4bK2", " ; ",
+                ]),
+                0..16,
+            ),
+        ) {
+            compare(&parts.concat());
+            compare(&format!("SIP/2.0/UDP a{}", parts.concat()));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::syntax::{self, PASSWORD, URI, USER, find_any, split_once};
 pub use host::Host;
 pub(crate) use host::parse_host_and_port;
 pub use parameters::UriParameters;
-pub(crate) use plain::{PlainUri, SCHEME, parameters_end};
+pub(crate) use plain::{PlainHost, PlainUri, SCHEME, parameters_end};
 pub use tel::TelUri;
 
 use host::HostPortError;
