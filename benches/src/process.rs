@@ -1,6 +1,6 @@
 //! Ends of a comparison as processes of their own, which tell what they measured in lines of JSON.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// How much longer than it should a process may take.
@@ -55,8 +56,11 @@ impl Process {
         test_support::wait_until(PATIENCE, || !matches!(self.child.try_wait(), Ok(None)));
     }
 
-    /// What the process tells next, which should take `expected` or so.
-    pub(crate) fn tells<T: DeserializeOwned>(&mut self, expected: Duration) -> anyhow::Result<T> {
+    /// The next report of the process, which should take `expected` or so.
+    pub(crate) fn read_report<T: DeserializeOwned>(
+        &mut self,
+        expected: Duration,
+    ) -> anyhow::Result<T> {
         let line = match self.lines.recv_timeout(expected + PATIENCE) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => bail!("{} does not come to an end", self.name),
@@ -75,6 +79,14 @@ impl Drop for Process {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// Prints a report of this process, which [`Process::read_report`] reads.
+pub(crate) fn print_report(report: &impl Serialize) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(report)?)?;
+    out.flush()?;
+    Ok(())
 }
 
 fn read_lines(stdout: ChildStdout) -> Receiver<String> {

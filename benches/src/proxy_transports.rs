@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sip::Transport;
 
-use crate::capacity::{self, Bench, DELAYS, Job, Measured, Pace, Side, held, lower};
+use crate::capacity::{self, Bench, DELAYS, Job, LoadStep, Measured, ServerUnderTest, held, lower};
 use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::sip_servers::{SipServer, Store};
@@ -27,7 +27,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
     let seconds = if rounds.is_quick() { 3 } else { 10 };
     let time = Duration::from_secs(seconds);
     let bench = Bench::new()?;
-    let sides = SIDES.map(|(over, name)| Side {
+    let sides = SIDES.map(|(over, name)| ServerUnderTest {
         name,
         job: Job::Call(over),
         start: Box::new(|| SipServer::ours(1, Store::Memory)),
@@ -46,7 +46,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
     }
     let slowest = found.iter().min_by_key(|found| found.per_second);
     let per_second = capacity::half_of(*slowest.unwrap_or(&found[0]));
-    let measured = bench.rounds(&sides, DELAY_ROUNDS, Pace { per_second, time })?;
+    let measured = bench.rounds(&sides, DELAY_ROUNDS, LoadStep { per_second, time })?;
     for (ours, peer, _) in COMPARED {
         let case = format!("{}, {per_second} calls/s", case(ours, peer));
         let both = [measured[ours].as_slice(), measured[peer].as_slice()];

@@ -54,7 +54,7 @@ fn transfer_over_usrsctp(
     let server_port = test_support::free_udp_port().to_string();
     let mut command = Command::new(peer.program());
     let mut server = Process::start("usrsctp server", command.args(["server", &server_port]))?;
-    let Ready { udp_port } = server.tells(Duration::ZERO)?;
+    let Ready { udp_port } = server.read_report(Duration::ZERO)?;
     let mut command = Command::new(peer.program());
     command.args([
         "client",

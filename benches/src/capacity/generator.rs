@@ -46,7 +46,7 @@ pub(crate) enum Job {
 
 /// How often, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct LoadStep {
     pub(crate) per_second: u32,
     pub(crate) time: Duration,
 }
@@ -82,17 +82,17 @@ impl Generator {
     }
 
     /// Runs it once.
-    pub(super) fn run(&self, server: Ports, job: Job, pace: Pace) -> anyhow::Result<Load> {
+    pub(super) fn run(&self, server: Ports, job: Job, step: LoadStep) -> anyhow::Result<Load> {
         let file = self.directory.path().join("load.json");
         fs::remove_file(&file).ok();
         let mut command = self.command(server, job);
         command
             .arg("--duration")
-            .arg(format!("{}ms", pace.time.as_millis()))
-            .args(["--rate", &pace.per_second.to_string()])
+            .arg(format!("{}ms", step.time.as_millis()))
+            .args(["--rate", &step.per_second.to_string()])
             .arg("--json")
             .arg(&file);
-        self.wait(&mut command, pace.time + PATIENCE)?;
+        self.wait(&mut command, step.time + PATIENCE)?;
         let text = fs::read_to_string(&file).context("the generator's results")?;
         let document: Document = serde_json::from_str(&text).context("the generator's results")?;
         let run = document.runs.into_iter().next().context("no run")?;
@@ -215,11 +215,11 @@ fn ended(child: &mut Child, within: Duration) -> anyhow::Result<Option<ExitStatu
 /// What `--json` writes, as far as it matters here.
 #[derive(Deserialize)]
 struct Document {
-    runs: Vec<Run>,
+    runs: Vec<RunDocument>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct RunDocument {
     validity: Validity,
     seconds: f64,
     arrivals: Arrivals,
@@ -263,7 +263,7 @@ struct Processor {
     system_seconds: f64,
 }
 
-impl Run {
+impl RunDocument {
     fn load(self, job: Job) -> Load {
         let (attempts, delay, milliseconds) = match job {
             Job::Call(_) => (self.calls, self.rfc6076.session_request_delay_s, 1e3),

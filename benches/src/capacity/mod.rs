@@ -18,7 +18,7 @@ use crate::tandem;
 use generator::Generator;
 use search::{Search, Verdict};
 
-pub(crate) use generator::{Job, Load, Pace};
+pub(crate) use generator::{Job, Load, LoadStep};
 pub(crate) use search::Found;
 
 /// Calls a second, each some 10 % more than the one before.
@@ -52,7 +52,7 @@ const LATE_MS: f64 = 5.0;
 const MAX_ATTEMPTS: usize = 4;
 
 /// A server that is measured, and by what.
-pub(crate) struct Side<'a> {
+pub(crate) struct ServerUnderTest<'a> {
     pub(crate) name: &'static str,
     pub(crate) job: Job,
     pub(crate) start: Box<dyn Fn() -> anyhow::Result<SipServer> + 'a>,
@@ -80,11 +80,11 @@ impl Bench {
         })
     }
 
-    /// The highest rung of a ladder that each side holds for so long. The sides are measured in turns; a rung that a
-    /// side does not hold is tried once more before that counts.
+    /// The highest rung of a ladder that each server holds for so long. The servers are measured in turns; a rung that a
+    /// server does not hold is tried once more before that counts.
     pub(crate) fn capacities<const N: usize>(
         &self,
-        sides: &[Side<'_>; N],
+        servers: &[ServerUnderTest<'_>; N],
         rungs: &'static [u32],
         time: Duration,
     ) -> anyhow::Result<[Found; N]> {
@@ -93,8 +93,8 @@ impl Bench {
         while searches.iter().any(|search| search.next().is_ok()) {
             for index in in_turn(step, N) {
                 if let Ok(per_second) = searches[index].next() {
-                    let verdict = self.attempt(&sides[index], Pace { per_second, time })?;
-                    searches[index].tell(per_second, verdict);
+                    let verdict = self.attempt(&servers[index], LoadStep { per_second, time })?;
+                    searches[index].record(per_second, verdict);
                 }
             }
             step += 1;
@@ -106,17 +106,17 @@ impl Bench {
         Ok(searches.map(|search| search.next().err().unwrap_or(nothing)))
     }
 
-    /// Each side at the same pace, so many times in turns. A round in which the generator was late is measured again.
+    /// Each server at the same step, so many times in turns. A round in which the generator was late is measured again.
     pub(crate) fn rounds<const N: usize>(
         &self,
-        sides: &[Side<'_>; N],
+        servers: &[ServerUnderTest<'_>; N],
         count: usize,
-        pace: Pace,
+        step: LoadStep,
     ) -> anyhow::Result<[Vec<Measured>; N]> {
         let mut measured = [const { Vec::new() }; N];
         for round in 0..count {
             for index in in_turn(round, N) {
-                measured[index].push(self.undisturbed(&sides[index], pace)?);
+                measured[index].push(self.undisturbed(&servers[index], step)?);
             }
         }
         Ok(measured)
@@ -130,10 +130,10 @@ impl Bench {
             .register(server.ports, over, users, PER_SECOND)
     }
 
-    fn attempt(&self, side: &Side<'_>, pace: Pace) -> anyhow::Result<Verdict> {
+    fn attempt(&self, server: &ServerUnderTest<'_>, step: LoadStep) -> anyhow::Result<Verdict> {
         let mut generator = true;
         for _ in 0..2 {
-            let load = self.measure(side, pace)?.load;
+            let load = self.measure(server, step)?.load;
             if load.held() {
                 return Ok(Verdict::Held);
             }
@@ -142,27 +142,31 @@ impl Bench {
         Ok(Verdict::Failed { generator })
     }
 
-    fn undisturbed(&self, side: &Side<'_>, pace: Pace) -> anyhow::Result<Measured> {
+    fn undisturbed(
+        &self,
+        server: &ServerUnderTest<'_>,
+        step: LoadStep,
+    ) -> anyhow::Result<Measured> {
         for _ in 1..MAX_ATTEMPTS {
-            let measured = self.measure(side, pace)?;
+            let measured = self.measure(server, step)?;
             if measured.load.late_p99_ms < LATE_MS {
                 return Ok(measured);
             }
         }
-        self.measure(side, pace)
+        self.measure(server, step)
     }
 
-    fn measure(&self, side: &Side<'_>, pace: Pace) -> anyhow::Result<Measured> {
-        let server = self.cores.server(&side.start)?;
-        let before = server.usage()?.cpu;
+    fn measure(&self, server: &ServerUnderTest<'_>, step: LoadStep) -> anyhow::Result<Measured> {
+        let running = self.cores.server(&server.start)?;
+        let before = running.usage()?.cpu;
         let load = self
             .cores
-            .generator(|| self.generator.run(server.ports, side.job, pace))?;
+            .generator(|| self.generator.run(running.ports, server.job, step))?;
         let measured = Measured {
             load,
-            server_cpu: server.usage()?.cpu.saturating_sub(before),
+            server_cpu: running.usage()?.cpu.saturating_sub(before),
         };
-        measured.tell(side, pace);
+        measured.print_report(server, step);
         Ok(measured)
     }
 }
@@ -174,7 +178,7 @@ impl Measured {
     }
 
     /// Measuring takes a while: who waits sees how each step went, and what the generator had to do with it.
-    fn tell(&self, side: &Side<'_>, pace: Pace) {
+    fn print_report(&self, server: &ServerUnderTest<'_>, step: LoadStep) {
         let load = &self.load;
         let verdict = match (load.held(), load.generator_strained()) {
             (true, _) => "held",
@@ -184,8 +188,8 @@ impl Measured {
         eprintln!(
             "  {} {}/s: {verdict}; {} of {}, p50 {:.2} p99 {:.2} ms, server {:.0} us each; \
              generator {:.0} % busy, late p99 {:.2} ms",
-            side.name,
-            pace.per_second,
+            server.name,
+            step.per_second,
             load.completed,
             load.offered,
             load.p50_ms,

@@ -65,7 +65,7 @@ impl Search {
     }
 
     /// Takes in how the rung with this rate went.
-    pub(super) fn tell(&mut self, rate: u32, verdict: Verdict) {
+    pub(super) fn record(&mut self, rate: u32, verdict: Verdict) {
         let rung = self.rungs.iter().position(|&known| known == rate);
         match (rung, verdict) {
             (Some(rung), Verdict::Failed { generator }) => {
@@ -94,7 +94,7 @@ mod tests {
                         true => Verdict::Held,
                         false => Verdict::Failed { generator },
                     };
-                    search.tell(rate, verdict);
+                    search.record(rate, verdict);
                 }
                 Err(found) => return (found, tried),
             }

@@ -151,7 +151,7 @@ fn measure(command: &mut Command, printed: &Path) -> anyhow::Result<Took> {
     let arguments: Vec<&str> = arguments.collect::<anyhow::Result<_>>()?;
     let request = serde_json::to_string(&(printed, arguments))?;
     let role = format!("measure {request}");
-    Process::start_role(&role)?.tells(LONGEST)
+    Process::start_role(&role)?.read_report(LONGEST)
 }
 
 /// How long a run may take.

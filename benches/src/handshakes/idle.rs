@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scripted::{PORT, Script};
 use crate::engines::tandem::address;
-use crate::transfer::tell;
+use crate::process::print_report;
 use crate::{cpu, memory};
 
 /// How often timers and packets are looked at.
@@ -64,7 +64,7 @@ pub(crate) fn hold(count: u32, time: Duration) -> anyhow::Result<()> {
         holder.endpoint.association_count() == count as usize,
         "associations were lost"
     );
-    tell(&Held {
+    print_report(&Held {
         associations: count,
         bytes,
         seconds: time.as_secs_f64(),

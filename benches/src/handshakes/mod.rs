@@ -119,7 +119,7 @@ fn row(
 
 fn hold(count: u32, virtual_time: Duration) -> anyhow::Result<Held> {
     let role = format!("idle {count} {}", virtual_time.as_secs_f64());
-    Process::start_role(&role)?.tells(Duration::from_secs(60))
+    Process::start_role(&role)?.read_report(Duration::from_secs(60))
 }
 
 fn held_by_usrsctp(usrsctp: &Peer) -> anyhow::Result<f64> {
@@ -130,6 +130,7 @@ fn held_by_usrsctp(usrsctp: &Peer) -> anyhow::Result<f64> {
     }
     let mut command = Command::new(usrsctp.program());
     command.args(["idle", &SOME_OF_USRSCTP.to_string()]);
-    let held: Held = Process::start("usrsctp", &mut command)?.tells(Duration::from_secs(20))?;
+    let held: Held =
+        Process::start("usrsctp", &mut command)?.read_report(Duration::from_secs(20))?;
     Ok(held.bytes / held.associations)
 }

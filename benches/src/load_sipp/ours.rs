@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use load::driver::{LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig};
+use load::driver::{GeneratorConfig, LoadGenerator, LoadModel, LoadPlan, Outcome, Role};
 use load::engine::EngineConfig;
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
@@ -16,7 +16,7 @@ use sip_net::SipNetConfig;
 
 use super::{Calls, Taken, UNDER_WAY};
 use crate::memory;
-use crate::process::Process;
+use crate::process::{Process, print_report};
 
 const WORKERS: usize = 2;
 
@@ -26,9 +26,9 @@ const HELD_PER_SECOND: u64 = 10_000;
 /// How long all of them are held together.
 const HELD_TOGETHER: Duration = Duration::from_secs(2);
 
-/// What a process of ours tells of calls.
+/// The report of a process of ours about calls.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct CallReport {
     completed: u64,
     failed: u64,
     seconds: f64,
@@ -63,7 +63,7 @@ pub(super) fn call(calls: Calls) -> anyhow::Result<Taken> {
     let hold_ms = hold.as_millis();
     let mut process =
         Process::start_role(&format!("load-calls {transport} {count} {rate} {hold_ms}"))?;
-    let told: Told = process.tells(hold + Duration::from_secs(60))?;
+    let told: CallReport = process.read_report(hold + Duration::from_secs(60))?;
     ensure!(
         told.completed * 100 >= count * 99,
         "{} of {count} calls were completed, {} failed",
@@ -80,12 +80,13 @@ pub(super) fn call(calls: Calls) -> anyhow::Result<Taken> {
 
 /// Holds calls at the same time.
 pub(super) fn hold(count: u64) -> anyhow::Result<Held> {
-    Process::start_role(&format!("load-held {count}"))?.tells(Duration::from_secs(60))
+    Process::start_role(&format!("load-held {count}"))?.read_report(Duration::from_secs(60))
 }
 
 /// Registers users.
 pub(super) fn register(proxy: u16, users: u32) -> anyhow::Result<Registered> {
-    Process::start_role(&format!("load-registered {proxy} {users}"))?.tells(Duration::from_secs(60))
+    Process::start_role(&format!("load-registered {proxy} {users}"))?
+        .read_report(Duration::from_secs(60))
 }
 
 /// The role `load-calls`.
@@ -100,7 +101,7 @@ pub(crate) fn make_calls(
         // Over SCTP callers and callees have ports of their own.
         let (mut load, callees) = match transport {
             Transport::Sctp => {
-                let callees = LoadRun::start(RunConfig {
+                let callees = LoadGenerator::start(GeneratorConfig {
                     role: Role::Callees,
                     local_ip: Some(Ipv4Addr::LOCALHOST.into()),
                     ..config.clone()
@@ -108,7 +109,7 @@ pub(crate) fn make_calls(
                 .await?;
                 let target = *callees.listening().first().context("nobody listens")?;
                 let encapsulation = callees.encapsulation().map_or(0, |address| address.port());
-                let callers = LoadRun::start(RunConfig {
+                let callers = LoadGenerator::start(GeneratorConfig {
                     role: Role::Callers,
                     target,
                     workers: 1,
@@ -121,17 +122,17 @@ pub(crate) fn make_calls(
                 .await?;
                 (callers, Some(callees))
             }
-            _ => (LoadRun::start(config).await?, None),
+            _ => (LoadGenerator::start(config).await?, None),
         };
         let plan = match per_second {
             0 => LoadPlan::new(
-                RunConfig::CALL,
-                Pace::Closed {
+                GeneratorConfig::CALL,
+                LoadModel::Closed {
                     count: Some(count),
                     time: None,
                 },
             ),
-            rate => LoadPlan::at_rate(RunConfig::CALL, rate as f64, count),
+            rate => LoadPlan::at_rate(GeneratorConfig::CALL, rate as f64, count),
         };
         let outcome = load.run(plan).await?;
         load.shutdown().await;
@@ -139,7 +140,7 @@ pub(crate) fn make_calls(
             callees.shutdown().await;
         }
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-        tell(&Told {
+        print_report(&CallReport {
             completed: outcome.statistics.calls.completed,
             failed: outcome.statistics.calls.failed,
             seconds: outcome.time.as_secs_f64(),
@@ -153,14 +154,14 @@ pub(crate) fn make_calls(
 pub(crate) fn hold_calls(count: u64) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let begin = Duration::from_secs_f64(count as f64 / HELD_PER_SECOND as f64);
-        let mut load = LoadRun::start(config(Transport::Udp, begin + HELD_TOGETHER)?).await?;
+        let mut load = LoadGenerator::start(config(Transport::Udp, begin + HELD_TOGETHER)?).await?;
         let before = memory::proportional_set_size()?;
         let mut live = load.live();
         let weighing = tokio::spawn(async move {
             let all = live.wait_for(|now| now.in_flight as u64 >= count).await;
             all.map(|_| memory::proportional_set_size())
         });
-        let plan = LoadPlan::at_rate(RunConfig::CALL, HELD_PER_SECOND as f64, count);
+        let plan = LoadPlan::at_rate(GeneratorConfig::CALL, HELD_PER_SECOND as f64, count);
         let Outcome { statistics, .. } = load.run(plan).await?;
         load.shutdown().await;
         let completed = statistics.calls.completed;
@@ -170,7 +171,7 @@ pub(crate) fn hold_calls(count: u64) -> anyhow::Result<()> {
         );
         let bytes = weighing.await??? - before;
         let lateness = statistics.lateness.quantile(0.99).unwrap_or_default();
-        tell(&Held {
+        print_report(&Held {
             bytes_per_call: bytes as f64 / count as f64,
             lateness_p99_ms: lateness.as_secs_f64() * 1e3,
         })
@@ -182,7 +183,7 @@ pub(crate) fn register_users(proxy: u16, users: u32) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let before = memory::proportional_set_size()?;
         let target = SocketAddr::from((Ipv4Addr::LOCALHOST, proxy));
-        let mut load = LoadRun::start(RunConfig {
+        let mut load = LoadGenerator::start(GeneratorConfig {
             direct: false,
             target,
             engine: EngineConfig {
@@ -202,7 +203,7 @@ pub(crate) fn register_users(proxy: u16, users: u32) -> anyhow::Result<()> {
         let bytes = memory::proportional_set_size()?.saturating_sub(before);
         let cpu = outcome.processor.user + outcome.processor.system;
         load.shutdown().await;
-        tell(&Registered {
+        print_report(&Registered {
             bytes_per_user: bytes as f64 / f64::from(users),
             cpu_us_per_registration: cpu.as_secs_f64() * 1e6 / f64::from(users),
         })
@@ -210,12 +211,12 @@ pub(crate) fn register_users(proxy: u16, users: u32) -> anyhow::Result<()> {
 }
 
 /// Callers and callees face to face.
-fn config(transport: Transport, hold: Duration) -> anyhow::Result<RunConfig> {
+fn config(transport: Transport, hold: Duration) -> anyhow::Result<GeneratorConfig> {
     let plan = CallPlan {
         hold: Pause::Fixed(hold),
         ..CallPlan::default()
     };
-    Ok(RunConfig {
+    Ok(GeneratorConfig {
         transport,
         direct: true,
         users: u32::try_from(UNDER_WAY)?,
@@ -224,7 +225,7 @@ fn config(transport: Transport, hold: Duration) -> anyhow::Result<RunConfig> {
             encapsulation_port: 0,
             ..SipNetConfig::default()
         },
-        ..RunConfig::calls(&plan, &AnswerPlan::default())?
+        ..GeneratorConfig::calls(&plan, &AnswerPlan::default())?
     })
 }
 
@@ -234,9 +235,4 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?)
-}
-
-fn tell(what: &impl Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(what)?);
-    Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sip::Transport;
 
-use crate::capacity::{self, Bench, Job, Measured, Pace, Side, held, lower};
+use crate::capacity::{self, Bench, Job, LoadStep, Measured, ServerUnderTest, held, lower};
 use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::sip_servers::{Kamailio, SipServer, Store};
@@ -80,17 +80,17 @@ fn registrations(
 ) -> anyhow::Result<()> {
     let job = Job::Register;
     let sides = [
-        Side {
+        ServerUnderTest {
             name: "ours, registrations in memory",
             job,
             start: Box::new(|| ours(Store::Memory)),
         },
-        Side {
+        ServerUnderTest {
             name: "Kamailio, registrations in memory",
             job,
             start: Box::new(|| kamailio(program)),
         },
-        Side {
+        ServerUnderTest {
             name: "ours, durable registrations",
             job,
             start: Box::new(|| ours(Store::Disk)),
@@ -123,12 +123,12 @@ fn calls(
     };
     let job = Job::Call(over);
     let sides = [
-        Side {
+        ServerUnderTest {
             name: names[0],
             job,
             start: Box::new(|| ours(Store::Memory)),
         },
-        Side {
+        ServerUnderTest {
             name: names[1],
             job,
             start: Box::new(|| kamailio(program)),
@@ -143,7 +143,7 @@ fn calls(
         CALLS_GOAL,
     ))?;
 
-    let half = Pace {
+    let half = LoadStep {
         per_second: capacity::half_of(peer_capacity),
         time: plan.time,
     };
@@ -153,11 +153,11 @@ fn calls(
         output.row(lower(&case, metric, figure, [&ours, &peer], DELAY_GOAL))?;
     }
 
-    let pace = Pace {
+    let step = LoadStep {
         per_second: CPU_CALLS_PER_SECOND,
         time: plan.time,
     };
-    let [ours, peer] = bench.rounds(&sides, plan.cpu_rounds, pace)?;
+    let [ours, peer] = bench.rounds(&sides, plan.cpu_rounds, step)?;
     let case = format!("call {over}, {CPU_CALLS_PER_SECOND} calls/s");
     let both = [ours.as_slice(), peer.as_slice()];
     output.row(lower(&case, "cpu_us_per_call", Measured::cpu_us, both, 0.0))

@@ -49,8 +49,8 @@ pub(crate) fn conclude(
     mut client: Process,
     time: Duration,
 ) -> anyhow::Result<[f64; 2]> {
-    let sent: Sent = client.tells(time)?;
-    let received: Received = server.tells(time)?;
+    let sent: Sent = client.read_report(time)?;
+    let received: Received = server.read_report(time)?;
     anyhow::ensure!(
         sent.bytes == received.bytes,
         "{} bytes were sent, {} received",
@@ -62,13 +62,4 @@ pub(crate) fn conclude(
         sent.bytes as f64 / sent.seconds,
         (sent.cpu_seconds + received.cpu_seconds) / gbytes,
     ])
-}
-
-/// Prints what a process has to tell.
-pub(crate) fn tell(what: &impl Serialize) -> anyhow::Result<()> {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(what)?)?;
-    out.flush()?;
-    Ok(())
 }

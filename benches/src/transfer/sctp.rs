@@ -7,9 +7,10 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use sctp_net::{CloseCause, EndpointConfig, SendInfo, Stack, UdpCarrierConfig};
 
-use super::{BUFFER_BYTES, Listening, Received, Sent, conclude, tell};
+use super::{BUFFER_BYTES, Listening, Received, Sent, conclude};
 use crate::cpu;
 use crate::process::Process;
+use crate::process::print_report;
 
 const SCTP_PORT: u16 = 5001;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -17,7 +18,7 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Runs both ends, each a process.
 pub(crate) fn run(message_bytes: usize, time: Duration) -> anyhow::Result<[f64; 2]> {
     let mut server = Process::start_role("sctp-server")?;
-    let Listening { port } = server.tells(Duration::ZERO)?;
+    let Listening { port } = server.read_report(Duration::ZERO)?;
     let role = format!("sctp-client {port} {message_bytes} {}", time.as_secs_f64());
     conclude(server, Process::start_role(&role)?, time)
 }
@@ -49,7 +50,7 @@ pub(crate) fn serve() -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let stack = stack()?;
         let endpoint = stack.endpoint(SCTP_PORT, config())?;
-        tell(&Listening {
+        print_report(&Listening {
             port: stack.local_addr().port(),
         })?;
         let association = endpoint.accept().await.context("no association")?;
@@ -61,7 +62,7 @@ pub(crate) fn serve() -> anyhow::Result<()> {
             bytes += message.payload.len() as u64;
         }
         let cpu = cpu::of_process()?.saturating_sub(cpu.unwrap_or_default());
-        tell(&Received {
+        print_report(&Received {
             bytes,
             cpu_seconds: cpu.as_secs_f64(),
         })
@@ -93,7 +94,7 @@ pub(crate) fn send(port: u16, message_bytes: usize, time: Duration) -> anyhow::R
         );
         let seconds = begun.elapsed().as_secs_f64();
         let cpu = cpu::of_process()?.saturating_sub(cpu);
-        tell(&Sent {
+        print_report(&Sent {
             bytes: sent,
             seconds,
             cpu_seconds: cpu.as_secs_f64(),

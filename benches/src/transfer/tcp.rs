@@ -4,14 +4,15 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::{BUFFER_BYTES, Listening, Received, Sent, conclude, tell};
+use super::{BUFFER_BYTES, Listening, Received, Sent, conclude};
 use crate::cpu;
 use crate::process::Process;
+use crate::process::print_report;
 
 /// Runs both ends, each a process.
 pub(crate) fn run(message_bytes: usize, time: Duration) -> anyhow::Result<[f64; 2]> {
     let mut server = Process::start_role("tcp-server")?;
-    let Listening { port } = server.tells(Duration::ZERO)?;
+    let Listening { port } = server.read_report(Duration::ZERO)?;
     let role = format!("tcp-client {port} {message_bytes} {}", time.as_secs_f64());
     conclude(server, Process::start_role(&role)?, time)
 }
@@ -19,7 +20,7 @@ pub(crate) fn run(message_bytes: usize, time: Duration) -> anyhow::Result<[f64; 
 /// Discards what one connection brings.
 pub(crate) fn serve() -> anyhow::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    tell(&Listening {
+    print_report(&Listening {
         port: listener.local_addr()?.port(),
     })?;
     let (mut stream, _) = listener.accept()?;
@@ -33,7 +34,7 @@ pub(crate) fn serve() -> anyhow::Result<()> {
         }
     }
     let cpu = cpu::of_process()?.saturating_sub(cpu);
-    tell(&Received {
+    print_report(&Received {
         bytes,
         cpu_seconds: cpu.as_secs_f64(),
     })
@@ -57,7 +58,7 @@ pub(crate) fn send(port: u16, message_bytes: usize, time: Duration) -> anyhow::R
     stream.read_to_end(&mut Vec::new())?;
     let seconds = begun.elapsed().as_secs_f64();
     let cpu = cpu::of_process()?.saturating_sub(cpu);
-    tell(&Sent {
+    print_report(&Sent {
         bytes: sent,
         seconds,
         cpu_seconds: cpu.as_secs_f64(),

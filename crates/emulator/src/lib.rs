@@ -29,6 +29,6 @@ pub use network::{Direction, HostInterface, InterfaceId, Network, Transmit};
 pub use protocol::{NoProtocol, Protocol};
 pub use rule::{Rule, RuleId};
 pub use statistics::{
-    DelaySummary, LineSnapshot, LinkSnapshot, RouterSnapshot, RouterStatistics, RuleSnapshot,
+    LineSnapshot, LinkSnapshot, RouterSnapshot, RouterStatistics, RuleSnapshot,
     Snapshot,
 };

@@ -1,9 +1,7 @@
 //! What a network has done.
 
-use std::time::Duration;
-
-use hdrhistogram::Histogram;
 use link::{LinkConfig, LinkStatistics, QueueLength};
+use measures::DelaySummary;
 use serde::{Deserialize, Serialize};
 
 use crate::rule::RuleId;
@@ -25,7 +23,8 @@ pub struct Snapshot {
     pub under_way_bytes: usize,
     /// Packets that were dropped because more were under way than may be.
     pub refused_packets: u64,
-    /// How long after its time a packet was handed to its host. The driver records it; a core alone has none.
+    /// How long after its time a packet was handed to its host, in microseconds. The driver records it; a core alone has none.
+    #[serde(with = "measures::MicrosecondKeys")]
     pub lateness: DelaySummary,
     /// Packets that the kernel did not take, from the driver.
     pub undelivered_packets: u64,
@@ -77,7 +76,8 @@ pub struct LineSnapshot {
     pub delivered_bytes: u64,
     /// Packets of a host that were longer than the MTU of its link.
     pub too_long_packets: u64,
-    /// How long packets were on it, its queue included.
+    /// How long packets were on it, its queue included, in microseconds.
+    #[serde(with = "measures::MicrosecondKeys")]
     pub delay: DelaySummary,
 }
 
@@ -106,71 +106,4 @@ pub struct RouterStatistics {
     pub sent_errors: u64,
     /// ICMP errors that were not sent because there were too many, or for want of an address.
     pub unsent_errors: u64,
-}
-
-/// How long something took, in microseconds.
-#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
-pub struct DelaySummary {
-    /// How often it was measured.
-    pub count: u64,
-    /// All of it together.
-    pub total_us: f64,
-    /// The shortest.
-    pub min_us: f64,
-    /// Half took no longer.
-    pub median_us: f64,
-    /// 90 % took no longer.
-    pub p90_us: f64,
-    /// 99 % took no longer.
-    pub p99_us: f64,
-    /// The longest.
-    pub max_us: f64,
-}
-
-/// Collects how long something took. Values are told apart to 1 %.
-#[derive(Clone, Debug)]
-pub(crate) struct Delays {
-    /// Of nanoseconds.
-    histogram: Histogram<u64>,
-    total: Duration,
-}
-
-/// The longest that is told apart from longer ones.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
-
-impl Default for Delays {
-    fn default() -> Delays {
-        let mut histogram = Histogram::new(2).expect("two digits are possible");
-        histogram.auto(true);
-        Delays {
-            histogram,
-            total: Duration::ZERO,
-        }
-    }
-}
-
-impl Delays {
-    pub(crate) fn record(&mut self, took: Duration) {
-        let nanoseconds = took.min(LONGEST).as_nanos() as u64;
-        // It fails where the histogram cannot grow, which this one can.
-        self.histogram.record(nanoseconds).ok();
-        self.total = self.total.saturating_add(took);
-    }
-
-    pub(crate) fn summary(&self) -> DelaySummary {
-        if self.histogram.is_empty() {
-            return DelaySummary::default();
-        }
-        let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1e3;
-        let at = |quantile| microseconds(self.histogram.value_at_quantile(quantile));
-        DelaySummary {
-            count: self.histogram.len(),
-            total_us: self.total.as_secs_f64() * 1e6,
-            min_us: microseconds(self.histogram.min()),
-            median_us: at(0.5),
-            p90_us: at(0.9),
-            p99_us: at(0.99),
-            max_us: microseconds(self.histogram.max()),
-        }
-    }
 }

@@ -24,6 +24,6 @@ pub use limits::{
     DEFAULT_COUNT, DEFAULT_RATE, Limits, LimitsError, MOST_PACKETS, MOST_PER_SECOND, MOST_SECONDS,
 };
 pub use permission::{Refused, check_target};
-pub use probe::{Pace, Probe, ProbeResult};
+pub use probe::{Probe, ProbeConfig, ProbeResult};
 pub use run::{Config, Report, run};
 pub use syn::{SynConfig, SynReport, run_syns};

@@ -24,11 +24,11 @@ pub struct Probe {
 /// How often the client tries. An attempt begins in its time, whether or not those before it have come to an
 /// end: who waited for a slow one would count the others as quick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pace {
+pub struct ProbeConfig {
     /// From one attempt to the next.
-    pub every: Duration,
+    pub interval: Duration,
     /// How long an attempt may take.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// How the client fared.
@@ -49,11 +49,15 @@ impl Probe {
     /// # Errors
     ///
     /// When there can be no further thread.
-    pub fn start(target: SocketAddr, over: Over, pace: Pace) -> anyhow::Result<Probe> {
+    pub fn start(
+        target: SocketAddr,
+        over: Over,
+        probe_config: ProbeConfig,
+    ) -> anyhow::Result<Probe> {
         Probe::spawn(async move |stop| {
             let stack = open(target.ip(), over)?;
             let attempt = move || associate(stack.clone(), target);
-            Ok(try_again_and_again(pace, &stop, attempt).await)
+            Ok(try_again_and_again(probe_config, &stop, attempt).await)
         })
     }
 
@@ -64,10 +68,10 @@ impl Probe {
     /// # Errors
     ///
     /// When there can be no further thread.
-    pub fn start_tcp(target: SocketAddr, pace: Pace) -> anyhow::Result<Probe> {
+    pub fn start_tcp(target: SocketAddr, probe_config: ProbeConfig) -> anyhow::Result<Probe> {
         Probe::spawn(async move |stop| {
             let attempt = move || connect(target);
-            Ok(try_again_and_again(pace, &stop, attempt).await)
+            Ok(try_again_and_again(probe_config, &stop, attempt).await)
         })
     }
 
@@ -110,12 +114,12 @@ impl Drop for Probe {
     }
 }
 
-impl Default for Pace {
+impl Default for ProbeConfig {
     /// An attempt each 50 ms, which may take 4 s: a third INIT goes out after 3 s.
-    fn default() -> Pace {
-        Pace {
-            every: Duration::from_millis(50),
-            patience: Duration::from_secs(4),
+    fn default() -> ProbeConfig {
+        ProbeConfig {
+            interval: Duration::from_millis(50),
+            timeout: Duration::from_secs(4),
         }
     }
 }
@@ -140,9 +144,9 @@ impl ProbeResult {
     }
 }
 
-/// Makes attempts at their pace. Each tells how long it took to get in, or nothing.
+/// Makes attempts at their interval. Each tells how long it took to get in, or nothing.
 async fn try_again_and_again<F>(
-    pace: Pace,
+    probe_config: ProbeConfig,
     stop: &AtomicBool,
     attempt: impl Fn() -> F,
 ) -> ProbeResult
@@ -151,7 +155,7 @@ where
 {
     let mut result = ProbeResult::default();
     let mut under_way = JoinSet::new();
-    let mut ticks = interval(pace.every.max(SHORTEST));
+    let mut ticks = interval(probe_config.interval.max(SHORTEST));
     // After a pause of the machine they do not all begin at once.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let note = |result: &mut ProbeResult, setup: Option<Duration>| {
@@ -165,7 +169,7 @@ where
             _ = ticks.tick() => {
                 result.attempts += 1;
                 let attempt = attempt();
-                under_way.spawn(async move { timeout(pace.patience, attempt).await.ok().flatten() });
+                under_way.spawn(async move { timeout(probe_config.timeout, attempt).await.ok().flatten() });
             }
             Some(ended) = under_way.join_next() => note(&mut result, ended.unwrap_or_default()),
         }
@@ -231,11 +235,11 @@ mod tests {
     #[test]
     fn who_is_dropped_makes_no_further_attempt() {
         let probe = Probe::spawn(async move |stop| {
-            let pace = Pace {
-                every: Duration::from_millis(1),
-                ..Pace::default()
+            let probe_config = ProbeConfig {
+                interval: Duration::from_millis(1),
+                ..ProbeConfig::default()
             };
-            Ok(try_again_and_again(pace, &stop, async || None).await)
+            Ok(try_again_and_again(probe_config, &stop, async || None).await)
         });
         let mut probe = probe.expect("a thread");
         let thread = probe.thread.take().expect("it runs");
@@ -263,11 +267,11 @@ mod tests {
             }
         };
         // Longer than all attempts take that come to an end: those that do not are given up in the end.
-        let pace = Pace {
-            every: Duration::from_millis(1),
-            patience: Duration::from_millis(300),
+        let probe_config = ProbeConfig {
+            interval: Duration::from_millis(1),
+            timeout: Duration::from_millis(300),
         };
-        let result = runtime.block_on(try_again_and_again(pace, &stop, attempt));
+        let result = runtime.block_on(try_again_and_again(probe_config, &stop, attempt));
         assert_eq!((result.attempts, result.successes), (30, 15));
         assert_eq!(result.success_rate(), Some(0.5));
         assert_eq!(result.median_ms(), Some(14.0));

@@ -2,7 +2,7 @@
 
 use crate::carrier::Carrier;
 use crate::{
-    Attack, Counts, Kind, Limits, MOST_SECONDS, Over, Pace, Probe, ProbeResult, check_target,
+    Attack, Counts, Kind, Limits, MOST_SECONDS, Over, Probe, ProbeConfig, ProbeResult, check_target,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -65,7 +65,7 @@ pub fn run(config: &Config, mut on_progress: impl FnMut(u64)) -> anyhow::Result<
     let mut attack = Attack::new(config.kind, config.target.port(), carrier.sources(), rng);
     let probe = config
         .probe
-        .then(|| Probe::start(config.target, config.over, Pace::default()))
+        .then(|| Probe::start(config.target, config.over, ProbeConfig::default()))
         .transpose()?;
     let count = config.limits.count();
     let (mut sent, mut refused) = (0, 0);
@@ -110,10 +110,10 @@ pub fn run(config: &Config, mut on_progress: impl FnMut(u64)) -> anyhow::Result<
             on_progress(sent);
         }
         let is_late = now - begin >= Duration::from_secs(MOST_SECONDS);
-        if sent + refused >= count || waited >= PATIENCE || is_late {
+        if sent + refused >= count || waited >= TIMEOUT || is_late {
             let over_since = *over_since.get_or_insert(now);
             let quiet = now - last_answer >= LINGER || now - over_since >= MOST_LINGER;
-            if carrier.is_forged() || quiet || waited >= PATIENCE {
+            if carrier.is_forged() || quiet || waited >= TIMEOUT {
                 break;
             }
         }
@@ -149,4 +149,4 @@ const LINGER: Duration = Duration::from_millis(300);
 const MOST_LINGER: Duration = Duration::from_secs(2);
 
 /// How long the association is waited for, and its end, without which there is nothing to replay.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);

@@ -1,11 +1,11 @@
 //! Driver: a small HTTP listener for those who watch, which few connections cannot stall.
 //!
-//! Anybody who reaches it may open connections and send half a request. So there are few places, each peer has a share
-//! of them, headers have to come in time, and where all places are taken the connection that has waited longest for a
+//! Anybody who reaches it may open connections and send half a request. So there are few slots, each peer has a share
+//! of them, headers have to come in time, and where all slots are taken the connection that has waited longest for a
 //! request gives way. [`host`] tells requests that a page of somebody else has made a browser send (DNS rebinding).
 #![forbid(unsafe_code)]
 
-mod places;
+mod slots;
 
 use std::convert::Infallible;
 use std::io;
@@ -21,7 +21,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 
-use places::{Place, Places};
+use slots::{ConnectionSlot, ConnectionSlots};
 
 /// What a listener bears.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +66,12 @@ impl HttpListener {
         A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        let places = Arc::new(Places::new(limits));
+        let slots = Arc::new(ConnectionSlots::new(limits));
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
                     // Where nobody gives way, dropping it closes it.
-                    let Some(place) = places.take(peer.ip()) else {
+                    let Some(slot) = slots.take(peer.ip()) else {
                         continue;
                     };
                     let answer = answer.clone();
@@ -80,9 +80,9 @@ impl HttpListener {
                             // It is closed in any case; why is of no interest.
                             _ = tokio::time::timeout(
                                 limits.connection_time,
-                                converse(stream, limits, &place, answer),
+                                converse(stream, limits, &slot, answer),
                             ) => {}
-                            () = place.displaced() => {}
+                            () = slot.displaced() => {}
                         }
                     });
                 }
@@ -99,7 +99,7 @@ impl HttpListener {
 async fn converse<A, F>(
     stream: TcpStream,
     limits: Limits,
-    place: &Place,
+    slot: &ConnectionSlot,
     answer: A,
 ) -> Result<(), hyper::Error>
 where
@@ -109,7 +109,7 @@ where
     let service = service_fn(|request| {
         let answered = answer(request);
         async {
-            let _busy = place.busy();
+            let _busy = slot.busy();
             Ok::<_, Infallible>(answered.await)
         }
     });
@@ -222,7 +222,7 @@ mod tests {
         answer
     }
 
-    /// More half requests than there are places, from as many addresses as one likes: whoever asks is answered.
+    /// More half requests than there are slots, from as many addresses as one likes: whoever asks is answered.
     #[tokio::test]
     async fn half_requests_stall_nobody() {
         let address = listening().await;

@@ -86,14 +86,14 @@ impl Checks {
 
     /// The verdict and why.
     pub fn verdict(&self) -> (Verdict, String) {
-        let broken: Vec<String> = self.broken(Kind::Law).map(Check::told).collect();
+        let broken: Vec<String> = self.broken(Kind::Law).map(Check::describe).collect();
         if !broken.is_empty() {
             return (Verdict::Fails, broken.join("; "));
         }
         if !self.checks.iter().any(|check| check.kind == Kind::Law) {
             return (Verdict::Fails, "nothing was held against a law".to_owned());
         }
-        let differing: Vec<String> = self.broken(Kind::Found).map(Check::told).collect();
+        let differing: Vec<String> = self.broken(Kind::Found).map(Check::describe).collect();
         if !differing.is_empty() {
             return (Verdict::Differs, differing.join("; "));
         }
@@ -166,7 +166,7 @@ impl Checks {
 }
 
 impl Check {
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match (self.kind, self.measured) {
             (Kind::Law, Some(measured)) => format!(
                 "{}: {} where the law allows {}",

@@ -8,15 +8,15 @@ pub(crate) struct Difference {
     trials: Trials,
 }
 
-/// What such trials say.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Comparison {
     /// The figure of the first is above that of the second.
-    More,
+    Greater,
     /// It is below.
     Less,
     /// They cannot be told apart: zero is within the 95 % confidence interval, or there is none.
-    Nothing,
+    Inconclusive,
 }
 
 impl Difference {
@@ -32,11 +32,11 @@ impl Difference {
         }
     }
 
-    pub(crate) fn says(self) -> Said {
+    pub(crate) fn comparison(self) -> Comparison {
         match self.trials.interval() {
-            Some((low, _)) if low > 0.0 => Said::More,
-            Some((_, high)) if high < 0.0 => Said::Less,
-            _ => Said::Nothing,
+            Some((low, _)) if low > 0.0 => Comparison::Greater,
+            Some((_, high)) if high < 0.0 => Comparison::Less,
+            _ => Comparison::Inconclusive,
         }
     }
 
@@ -50,7 +50,7 @@ impl Difference {
     }
 
     /// Its size with its interval, as it stands in a sentence.
-    pub(crate) fn told(self, unit: &str) -> String {
+    pub(crate) fn with_interval(self, unit: &str) -> String {
         format!(
             "{} ± {} {unit}",
             figure(self.mean().abs()),
@@ -79,29 +79,35 @@ mod tests {
     fn what_is_within_the_interval_says_nothing() {
         let ours = [5.0, 6.0, 7.0, 6.0];
         assert_eq!(
-            Difference::of(ours, [1.0, 2.0, 1.5, 2.5]).says(),
-            Said::More
+            Difference::of(ours, [1.0, 2.0, 1.5, 2.5]).comparison(),
+            Comparison::Greater
         );
         assert_eq!(
-            Difference::of([1.0, 2.0, 1.5, 2.5], ours).says(),
-            Said::Less
+            Difference::of([1.0, 2.0, 1.5, 2.5], ours).comparison(),
+            Comparison::Less
         );
         assert_eq!(
-            Difference::of(ours, [1.0, 11.0, 2.0, 9.0]).says(),
-            Said::Nothing
+            Difference::of(ours, [1.0, 11.0, 2.0, 9.0]).comparison(),
+            Comparison::Inconclusive
         );
         // One trial proves nothing, however large the difference.
-        assert_eq!(Difference::of([9.0], [1.0]).says(), Said::Nothing);
-        assert_eq!(Difference::of([], []).says(), Said::Nothing);
+        assert_eq!(
+            Difference::of([9.0], [1.0]).comparison(),
+            Comparison::Inconclusive
+        );
+        assert_eq!(
+            Difference::of([], []).comparison(),
+            Comparison::Inconclusive
+        );
     }
 
     #[test]
     fn it_is_told_with_its_interval() {
         // Differences 1 to 5: 2.776 √(2.5 / 5).
         let difference = Difference::of([2.0, 4.0, 6.0, 8.0, 10.0], [1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert_eq!(difference.told("ms"), "3.00 ± 1.96 ms");
+        assert_eq!(difference.with_interval("ms"), "3.00 ± 1.96 ms");
         let other = Difference::of([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(other.told("ms"), "3.00 ± 1.96 ms");
+        assert_eq!(other.with_interval("ms"), "3.00 ± 1.96 ms");
         assert_eq!(other.mean(), -3.0);
     }
 
@@ -111,11 +117,11 @@ mod tests {
             pairs in prop::collection::vec((0.0..1e3_f64, 0.0..1e3_f64), 0..20),
         ) {
             let (first, second): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-            let one = Difference::of(first.clone(), second.clone()).says();
-            let other = match Difference::of(second, first).says() {
-                Said::More => Said::Less,
-                Said::Less => Said::More,
-                Said::Nothing => Said::Nothing,
+            let one = Difference::of(first.clone(), second.clone()).comparison();
+            let other = match Difference::of(second, first).comparison() {
+                Comparison::Greater => Comparison::Less,
+                Comparison::Less => Comparison::Greater,
+                Comparison::Inconclusive => Comparison::Inconclusive,
             };
             prop_assert_eq!(one, other);
         }

@@ -82,14 +82,14 @@ impl Wire {
 
 /// One link and back: so many bytes a second and so much delay each way.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct SymmetricLink {
     /// Bytes a second of IP packets, in each direction.
     pub(crate) rate: f64,
     /// Each way.
     pub(crate) delay: Duration,
 }
 
-impl Line {
+impl SymmetricLink {
     /// The round-trip time of a packet that waits for nobody.
     pub(crate) fn round_trip(&self, wire: &Wire) -> f64 {
         2.0 * self.delay.as_secs_f64() + (wire.packet + wire.acknowledgement) / self.rate
@@ -335,7 +335,7 @@ pub(crate) fn largest_distance(count: usize) -> f64 {
 mod tests {
     use super::*;
 
-    const LINE: Line = Line {
+    const LINE: SymmetricLink = SymmetricLink {
         rate: 100_000.0,
         delay: Duration::from_millis(200),
     };
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn goodput_is_the_lesser_of_link_and_window() {
         let wire = Wire::sctp(1376, 1500, true);
-        let near = Line {
+        let near = SymmetricLink {
             delay: Duration::ZERO,
             ..LINE
         };
@@ -392,7 +392,7 @@ mod tests {
         let short = LINE.allowed(&wire, WINDOW, 2.0, Duration::from_secs(10));
         assert!(short.contains(&(law + 3000.0)) && !short.contains(&(law + 3300.0)));
         // Where the link is the limit, the window leaves no room for excuses.
-        let near = Line {
+        let near = SymmetricLink {
             delay: Duration::ZERO,
             ..LINE
         };

@@ -20,7 +20,7 @@ pub(crate) const PORT: u16 = 5060;
 
 /// A network between two hosts, the same in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Way {
+pub(crate) struct NetworkConfig {
     /// Bits a second of IP packets; without limit when there is none.
     pub(crate) rate: Option<f64>,
     /// Bytes that may wait for their turn.
@@ -48,11 +48,11 @@ impl Pair {
     pub(crate) fn new(
         context: &Context,
         number: u64,
-        ways: &[Way],
+        networks: &[NetworkConfig],
         sctp: &EndpointConfig,
         tcp: TcpConfig,
     ) -> Pair {
-        let links: Vec<LinkConfig> = ways.iter().map(Way::config).collect();
+        let links: Vec<LinkConfig> = networks.iter().map(NetworkConfig::config).collect();
         Pair::with_links(context, number, &links, sctp, tcp)
     }
 
@@ -165,7 +165,7 @@ impl Pair {
     }
 }
 
-impl Way {
+impl NetworkConfig {
     fn config(&self) -> LinkConfig {
         LinkConfig {
             bottleneck: self.rate.map(|rate| Bottleneck {

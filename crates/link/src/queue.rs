@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 pub(crate) struct Queue {
     bottleneck: Option<Bottleneck>,
     /// In the order of leaving; not longer than the bound on packets.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedPacket>,
     waiting_bytes: u64,
     server: Server,
     dice: Dice,
@@ -27,7 +27,7 @@ pub(crate) struct Queue {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct QueuedPacket {
     /// Of a packet that is dropped when its turn comes, that time.
     leaves: u64,
     bytes: u64,
@@ -152,7 +152,7 @@ impl Queue {
     }
 
     fn wait(&mut self, leaves: u64, bytes: u64) {
-        self.waiting.push_back(Waiting { leaves, bytes });
+        self.waiting.push_back(QueuedPacket { leaves, bytes });
         self.waiting_bytes = self.waiting_bytes.saturating_add(bytes);
     }
 

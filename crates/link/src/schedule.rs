@@ -22,11 +22,11 @@ pub struct Schedule {
 struct Period {
     from: Duration,
     until: Option<Duration>,
-    what: What,
+    state: PeriodState,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-enum What {
+enum PeriodState {
     Down,
     Config(Box<LinkConfig>),
 }
@@ -40,7 +40,7 @@ impl Schedule {
     /// The link is down from a time until another, or from then on.
     #[must_use]
     pub fn down(self, from: Duration, until: impl Into<Option<Duration>>) -> Schedule {
-        self.with(from, until.into(), What::Down)
+        self.with(from, until.into(), PeriodState::Down)
     }
 
     /// The link is like that from a time until another, or from then on.
@@ -51,7 +51,7 @@ impl Schedule {
         until: impl Into<Option<Duration>>,
         config: LinkConfig,
     ) -> Schedule {
-        self.with(from, until.into(), What::Config(Box::new(config)))
+        self.with(from, until.into(), PeriodState::Config(Box::new(config)))
     }
 
     /// Whether nothing ever changes.
@@ -91,8 +91,8 @@ impl Schedule {
         Ok(schedule)
     }
 
-    fn with(mut self, from: Duration, until: Option<Duration>, what: What) -> Schedule {
-        self.periods.push(Period { from, until, what });
+    fn with(mut self, from: Duration, until: Option<Duration>, state: PeriodState) -> Schedule {
+        self.periods.push(Period { from, until, state });
         self
     }
 
@@ -119,9 +119,9 @@ impl Schedule {
                 config: base.clone(),
             };
             for period in now {
-                match &period.what {
-                    What::Down => change.is_up = false,
-                    What::Config(config) => change.config = (**config).clone(),
+                match &period.state {
+                    PeriodState::Down => change.is_up = false,
+                    PeriodState::Config(config) => change.config = (**config).clone(),
                 }
             }
             change

@@ -22,16 +22,16 @@ pub struct Program {
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Ends the programs for which `is_meant` holds, by their process and network namespace: asks them (SIGTERM), and
-/// after `patience` does not ask any more (SIGKILL). The calling process is spared. Returns what was running.
+/// after `timeout` does not ask any more (SIGKILL). The calling process is spared. Returns what was running.
 ///
 /// An [`Identity`] belongs to another namespace once the one that had it is gone, so whoever goes by it alone must
 /// hold the namespaces meanwhile.
-pub fn end_programs(is_meant: impl Fn(u32, Identity) -> bool, patience: Duration) -> Vec<Program> {
+pub fn end_programs(is_meant: impl Fn(u32, Identity) -> bool, timeout: Duration) -> Vec<Program> {
     let found = programs(&is_meant);
     for program in &found {
         signal(program, Signal::SIGTERM);
     }
-    let end = Instant::now() + patience;
+    let end = Instant::now() + timeout;
     let mut left = found.clone();
     while !left.is_empty() && Instant::now() < end {
         std::thread::sleep(LOOK);

@@ -117,9 +117,9 @@ impl PacketSocket {
     /// # Errors
     ///
     /// When the interface is gone, or the kernel says anything else.
-    pub fn receive(&mut self, patience: Duration) -> io::Result<Option<Packet<'_>>> {
+    pub fn receive(&mut self, timeout: Duration) -> io::Result<Option<Packet<'_>>> {
         self.socket
-            .set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+            .set_read_timeout(Some(timeout.max(Duration::from_millis(1))))?;
         loop {
             let (header, rest) = self.buffer.split_at_mut(HEADER_LENGTH);
             let mut parts = [IoSliceMut::new(rest)];

@@ -79,7 +79,6 @@ pub fn write_file(path: impl AsRef<Path>, contents: &str) -> Result<(), WriteErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::Summary;
 
     #[derive(Serialize, Deserialize, PartialEq, Debug)]
     struct Parameters {
@@ -89,7 +88,7 @@ mod tests {
     #[derive(Serialize, Deserialize, PartialEq, Debug)]
     struct Run {
         transport: String,
-        registration_delay_ms: Summary,
+        calls: Option<u64>,
     }
 
     fn document() -> Document<Parameters, Run> {
@@ -100,7 +99,7 @@ mod tests {
         };
         let run = Run {
             transport: "sctp".into(),
-            registration_delay_ms: Summary::ABSENT,
+            calls: None,
         };
         Document::new(machine, 7, Parameters { users: 8 }, vec![run])
     }
@@ -111,7 +110,7 @@ mod tests {
             concat!(
                 r#"{{"schema":1,"version":"{}","machine":{{"kernel":"Linux 6.12","cpu":"Example","cores":2}},"#,
                 r#""seed":7,"parameters":{{"users":8}},"runs":[{{"transport":"sctp","#,
-                r#""registration_delay_ms":{{"mean":null,"p50":null,"p95":null,"max":null}}}}]}}"#
+                r#""calls":null}}]}}"#
             ),
             env!("CARGO_PKG_VERSION")
         );

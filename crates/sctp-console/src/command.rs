@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    Send(Outgoing),
+    Send(TextMessage),
     Primary(IpAddr),
     Heartbeat(IpAddr),
     Paths,
@@ -21,7 +21,7 @@ pub(crate) enum Command {
 
 /// A message and how it is to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outgoing {
+pub(crate) struct TextMessage {
     pub(crate) stream: u16,
     pub(crate) unordered: bool,
     pub(crate) text: Bytes,
@@ -42,7 +42,7 @@ impl Command {
     /// Reads a line, which has lost its end.
     pub(crate) fn read(line: &Bytes) -> Result<Command, CommandError> {
         if !line.starts_with(b"/") || line.starts_with(b"//") {
-            return message(line.clone(), Outgoing::default());
+            return message(line.clone(), TextMessage::default());
         }
         let (name, argument) = split_word(line);
         let Some(usage) = USAGES
@@ -55,7 +55,7 @@ impl Command {
         let address = || word(&argument).and_then(|word| unbracketed(word).parse().ok());
         let alone = |command| argument.is_empty().then_some(command);
         match usage.name() {
-            "/stream" | "/unordered" => return message(line.clone(), Outgoing::default()),
+            "/stream" | "/unordered" => return message(line.clone(), TextMessage::default()),
             "/primary" => address().map(Command::Primary),
             "/heartbeat" => address().map(Command::Heartbeat),
             "/use" => word(&argument)
@@ -157,7 +157,7 @@ impl Usage {
 }
 
 /// Reads a message with what may stand before it.
-fn message(line: Bytes, mut outgoing: Outgoing) -> Result<Command, CommandError> {
+fn message(line: Bytes, mut outgoing: TextMessage) -> Result<Command, CommandError> {
     let mut rest = line;
     loop {
         if !rest.starts_with(b"/") || rest.starts_with(b"//") {

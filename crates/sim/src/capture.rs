@@ -31,13 +31,13 @@ pub fn write_capture<P>(
             udp,
             packet,
         };
-        writer.record_with_comment(&record, &told(sent))?;
+        writer.record_with_comment(&record, &describe(sent))?;
     }
     writer.finish()?;
     Ok(())
 }
 
-fn told<P>(sent: &Sent<P>) -> String {
+fn describe<P>(sent: &Sent<P>) -> String {
     let verdict = match sent.fate {
         Fate::Unroutable => return "lost: no route".to_owned(),
         Fate::TooBig { mtu } => return format!("lost: larger than the MTU of {mtu} bytes"),

@@ -192,7 +192,7 @@ fn watched(pid: u32) -> anyhow::Result<(u64, f64)> {
 
 fn table(seen: &Seen) -> Table {
     let Seen { report, listener } = seen;
-    let mut table = Table::new(format!("Flood of {}", told(report.kind)))
+    let mut table = Table::new(format!("Flood of {}", packets_of(report.kind)))
         .column(Column::text("What").key())
         .column(Column::number("Figure"))
         .column(Column::text("Unit"));
@@ -211,7 +211,7 @@ fn table(seen: &Seen) -> Table {
         }
     }
     if let Some(client) = &report.client {
-        told_of_client(client, &mut row);
+        client_rows(client, &mut row);
     }
     if let Some(listener) = listener {
         row(
@@ -245,7 +245,7 @@ fn table(seen: &Seen) -> Table {
     table
 }
 
-fn told_of_client(client: &ProbeResult, row: &mut impl FnMut(&str, f64, u8, &str)) {
+fn client_rows(client: &ProbeResult, row: &mut impl FnMut(&str, f64, u8, &str)) {
     row("client, attempts", client.attempts as f64, 0, "");
     row("client, got in", client.successes as f64, 0, "");
     for (what, part) in [
@@ -275,7 +275,7 @@ fn counted(counts: &Counts) -> [(&'static str, u64); 12] {
     ]
 }
 
-fn told(kind: Kind) -> &'static str {
+fn packets_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Init => "INITs",
         Kind::Cookie => "INITs and COOKIE ECHOs",

@@ -151,7 +151,7 @@ fn page(command: &clap::Command, above: &[&clap::Command]) -> anyhow::Result<Str
 /// What the help ends with, as sections: examples keep their lines, all else is filled.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
-    let mut place = Place::BeforeHeading;
+    let mut preceding = Preceding::BeforeHeading;
     let mut lines = help.lines().peekable();
     while let Some(line) = lines.next() {
         let is_before_block = lines.peek().is_some_and(|next| next.starts_with(' '));
@@ -160,20 +160,20 @@ fn sections(help: &str) -> Roff {
         }
         let (heading, text) = match split_heading(line, is_before_block) {
             Some((heading, text)) => (Some(heading.to_uppercase()), text),
-            None if place == Place::BeforeHeading => (Some("NOTES".to_owned()), line),
+            None if preceding == Preceding::BeforeHeading => (Some("NOTES".to_owned()), line),
             None => (None, line),
         };
         if let Some(heading) = heading {
             roff.control("SH", [heading.as_str()]);
-            place = Place::Heading;
+            preceding = Preceding::Heading;
         }
         if text.is_empty() {
             continue;
         }
-        if place == Place::Text {
+        if preceding == Preceding::Text {
             roff.control("PP", []);
         }
-        place = Place::Text;
+        preceding = Preceding::Text;
         if text.starts_with(' ') {
             let indent = text.len() - text.trim_start().len();
             roff.control("RS", ["4"]);
@@ -200,7 +200,7 @@ fn sections(help: &str) -> Roff {
 
 /// What comes before a line of the help.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Place {
+enum Preceding {
     BeforeHeading,
     Heading,
     Text,

@@ -68,7 +68,7 @@ pub fn run(
         ready(&description);
         tokio::select! {
             () = serve(listener, Arc::clone(&control)) => {}
-            () = control.asked_down() => {}
+            () = control.down_requested() => {}
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }

@@ -42,7 +42,7 @@ pub use testbed::{
     set_variables,
 };
 pub use topology::{
-    Line, MAXIMUM_LINKS, MAXIMUM_NODES, MAXIMUM_TEXT, Node, READY_MADE, ReadyMade, Topology,
-    TopologyError, read_file, ready_made,
+    MAXIMUM_LINKS, MAXIMUM_NODES, MAXIMUM_TEXT, Node, READY_MADE, ReadyMade, Topology,
+    TopologyError, TopologyLink, read_file, ready_made,
 };
 pub use words::{Words, config, config_instead, config_over, with_files, words};

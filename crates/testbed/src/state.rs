@@ -27,7 +27,7 @@ pub struct Directory {
 
 /// The place of a network, held locked by the process that runs it. Dropping it deletes what is there.
 #[derive(Debug)]
-pub struct Place {
+pub struct NetworkDirectory {
     path: PathBuf,
     lock: File,
 }
@@ -155,7 +155,7 @@ impl Directory {
     /// # Errors
     ///
     /// The name is none or is taken, or there is trouble with files.
-    pub fn take(&self, name: &str) -> Result<Place, StateError> {
+    pub fn take(&self, name: &str) -> Result<NetworkDirectory, StateError> {
         check_name(name).map_err(StateError::Name)?;
         let path = self.path.join(name);
         if path.join(CONTROL).as_os_str().len() >= LONGEST_SOCKET_PATH {
@@ -256,7 +256,7 @@ impl Directory {
     }
 
     /// Locks the place of a network; `None` when its process has it.
-    fn lock(&self, name: &str) -> Result<Option<Place>, StateError> {
+    fn lock(&self, name: &str) -> Result<Option<NetworkDirectory>, StateError> {
         let path = self.path.join(name);
         let file = path.join(LOCK);
         let failed = |error| StateError::File {
@@ -300,7 +300,7 @@ impl Directory {
             // Whoever had it may have deleted the file before the lock was free.
             let locked = lock.metadata().map_err(failed)?.ino();
             if fs::metadata(&file).is_ok_and(|metadata| metadata.ino() == locked) {
-                return Ok(Some(Place { path, lock }));
+                return Ok(Some(NetworkDirectory { path, lock }));
             }
         }
     }
@@ -313,7 +313,7 @@ const CONTROL: &str = "control";
 const HOSTS: &str = "hosts";
 const RECORD: &str = "process";
 
-impl Place {
+impl NetworkDirectory {
     /// Writes down which process runs the network.
     ///
     /// # Errors
@@ -351,7 +351,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for NetworkDirectory {
     fn drop(&mut self) {
         // The lock goes last: until then nobody else can have taken the place.
         let _ = fs::remove_dir_all(&self.path);

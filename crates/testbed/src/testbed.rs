@@ -15,7 +15,7 @@ use namespace::{Mark, Namespace, NetlinkError, Program, end_programs};
 
 use crate::control::{Description, InterfaceDescription, LinkDescription, NodeDescription};
 use crate::plan::{Plan, Routing};
-use crate::state::{Directory, Place, Record, StateError};
+use crate::state::{Directory, NetworkDirectory, Record, StateError};
 use crate::{Topology, plan::PlanError};
 
 /// The variable that every program in a host finds in its environment: the network's name.
@@ -44,7 +44,7 @@ pub struct Testbed {
     /// Tell programs on the hosts that their network leads nowhere else.
     _marks: Vec<Mark>,
     emulator: Arc<Emulator>,
-    place: Place,
+    place: NetworkDirectory,
 }
 
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl Testbed {
         topology: &Topology,
         name: &str,
         seed: u64,
-        place: Place,
+        place: NetworkDirectory,
     ) -> Result<Testbed, UpError> {
         let plan = Plan::new(topology.clone())?;
         let id = new_id();

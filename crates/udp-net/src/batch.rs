@@ -128,18 +128,18 @@ impl Batch {
         });
         let slots = self.buffers.chunks_exact(STRIDE);
         for ((slot, name), arrival) in slots.zip(&self.names).zip(&arrivals).take(filled) {
-            let Arrival { length, told } = *arrival;
+            let Arrival { length, ancillary } = *arrival;
             // A source of a family that nobody knows cannot be.
             let (Some(train), Some(source)) = (slot.get(..length), name.address()) else {
                 continue;
             };
             let received = clocks
                 .as_ref()
-                .map_or(now, |clocks| clocks.instant(told.stamp));
-            for payload in segments(train, told.segment.unwrap_or(length)) {
+                .map_or(now, |clocks| clocks.instant(ancillary.stamp));
+            for payload in segments(train, ancillary.segment.unwrap_or(length)) {
                 let datagram = Received {
                     source,
-                    destination_ip: told.destination.or(only_ip),
+                    destination_ip: ancillary.destination.or(only_ip),
                     // A copy of its own, so that a message kept for long keeps no buffer of
                     // others alive.
                     payload: Bytes::copy_from_slice(payload),

@@ -27,7 +27,7 @@ pub(crate) fn header(name: *mut Name, vectors: *mut libc::iovec, count: usize) -
 
 /// What the kernel tells of a datagram beside its content.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Ancillary {
     /// When it came, since 1970.
     pub(crate) stamp: Option<Duration>,
     /// How long the datagrams of a train are.
@@ -36,12 +36,12 @@ pub(crate) struct Told {
     pub(crate) destination: Option<IpAddr>,
 }
 
-impl Told {
+impl Ancillary {
     /// # Safety
     ///
     /// The kernel has filled in the header, whose control room is alive.
-    pub(crate) unsafe fn of(header: &libc::msghdr) -> Told {
-        let mut told = Told::default();
+    pub(crate) unsafe fn of(header: &libc::msghdr) -> Ancillary {
+        let mut ancillary = Ancillary::default();
         // SAFETY: the caller's promise: the macros walk over the messages that the kernel has written into the room, and
         // data is read as long as the message says it is, from wherever it lies.
         unsafe {
@@ -54,33 +54,34 @@ impl Told {
                         if has(size_of::<libc::timespec>()) =>
                     {
                         let time = data.cast::<libc::timespec>().read_unaligned();
-                        told.stamp = Some(Duration::new(
+                        ancillary.stamp = Some(Duration::new(
                             u64::try_from(time.tv_sec).unwrap_or(0),
                             u32::try_from(time.tv_nsec).unwrap_or(0),
                         ));
                     }
                     (libc::SOL_UDP, libc::UDP_GRO) if has(size_of::<libc::c_int>()) => {
                         let length = data.cast::<libc::c_int>().read_unaligned();
-                        told.segment = usize::try_from(length).ok().filter(|length| *length > 0);
+                        ancillary.segment =
+                            usize::try_from(length).ok().filter(|length| *length > 0);
                     }
                     (libc::IPPROTO_IP, libc::IP_PKTINFO) if has(size_of::<libc::in_pktinfo>()) => {
                         let information = data.cast::<libc::in_pktinfo>().read_unaligned();
                         // In the order of the network, in which the octets of an address are.
                         let address = information.ipi_addr.s_addr.to_ne_bytes();
-                        told.destination = Some(Ipv4Addr::from(address).into());
+                        ancillary.destination = Some(Ipv4Addr::from(address).into());
                     }
                     (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)
                         if has(size_of::<libc::in6_pktinfo>()) =>
                     {
                         let information = data.cast::<libc::in6_pktinfo>().read_unaligned();
                         let address = Ipv6Addr::from(information.ipi6_addr.s6_addr);
-                        told.destination = Some(address.into());
+                        ancillary.destination = Some(address.into());
                     }
                     _ => {}
                 }
                 message = libc::CMSG_NXTHDR(header, message);
             }
         }
-        told
+        ancillary
     }
 }

@@ -30,7 +30,7 @@ pub struct NetworkError {
 pub enum Report {
     /// The packet is larger than a link on its way carries.
     TooBig {
-        /// The largest IP packet that the link carries, headers included; 0 where it is not told.
+        /// The largest IP packet that the link carries, headers included; 0 where that is unknown.
         mtu: u32,
     },
     /// An ICMP message for IPv4.

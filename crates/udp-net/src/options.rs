@@ -105,7 +105,7 @@ pub(crate) fn leave_unstamped(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 ///
 /// The kernel's.
-pub(crate) fn tell_no_more_than_asked(socket: BorrowedFd<'_>, bound: SocketAddr) -> io::Result<()> {
+pub(crate) fn leave_unrequested_out(socket: BorrowedFd<'_>, bound: SocketAddr) -> io::Result<()> {
     let (level, class, destination) = match bound {
         SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVTOS, libc::IP_PKTINFO),
         SocketAddr::V6(_) => (

@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::header::{CONTROL_BYTES, Control, Told, header};
+use crate::header::{Ancillary, CONTROL_BYTES, Control, header};
 use crate::name::Name;
 
 /// What has come into a slot.
@@ -14,7 +14,7 @@ pub(crate) struct Arrival {
     /// How many octets.
     pub(crate) length: usize,
     /// What the kernel tells beside.
-    pub(crate) told: Told,
+    pub(crate) ancillary: Ancillary,
 }
 
 /// Reads what has come without waiting, at most `N` datagrams or trains: each into a slot, its source into the name of the
@@ -73,7 +73,7 @@ pub(crate) fn receive_many<'a, const N: usize>(
         *arrival = Arrival {
             length: header.msg_len as usize,
             // SAFETY: the kernel has filled in this header, and its control room is alive.
-            told: unsafe { Told::of(&header.msg_hdr) },
+            ancillary: unsafe { Ancillary::of(&header.msg_hdr) },
         };
     }
     Ok(received)

@@ -18,7 +18,7 @@ use crate::datagram::Datagram;
 use crate::impairment::{Impaired, Impairment};
 use crate::network_error::{hear_network_errors, next_network_error};
 use crate::options::{
-    allow_fragmentation, forbid_fragmentation, leave_unstamped, tell_no_more_than_asked,
+    allow_fragmentation, forbid_fragmentation, leave_unrequested_out, leave_unstamped,
 };
 use crate::pending::{Tried, send_past_errors};
 use crate::registration::watch;
@@ -372,7 +372,7 @@ impl UdpSocket {
         socket.bind(&address.into())?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         // quinn-udp has asked for more.
-        tell_no_more_than_asked(socket.as_fd(), address)?;
+        leave_unrequested_out(socket.as_fd(), address)?;
         if config.allow_fragmentation {
             allow_fragmentation(socket.as_fd(), address.is_ipv6())?;
         }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use measures::Delays;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::set_timerslack;
 use nix::time::{ClockId, clock_gettime};
@@ -14,7 +15,7 @@ use rustix::event::{Timespec, epoll};
 
 use super::{Command, Device, DriverConfig, Failure, kernel};
 use crate::network::{InterfaceId, Network};
-use crate::statistics::{Delays, Snapshot};
+use crate::statistics::Snapshot;
 
 /// A network and the devices around it.
 pub(super) struct Worker {
@@ -134,7 +135,7 @@ impl Worker {
         let now = Instant::now();
         self.network.handle_timeout(now);
         let mut snapshot = self.network.snapshot(now);
-        snapshot.lateness = self.lateness.summary();
+        snapshot.lateness = self.lateness.microseconds();
         snapshot.undelivered_packets = self.undelivered_packets;
         snapshot
     }

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use link::{Link, LinkConfig, Verdict};
+use measures::Delays;
 
-use crate::statistics::{Delays, LineSnapshot};
+use crate::statistics::LineSnapshot;
 
 /// A link model and the count of what went through.
 #[derive(Clone, Debug)]
@@ -63,7 +64,7 @@ impl Line {
             delivered_packets: self.delivered_packets,
             delivered_bytes: self.delivered_bytes,
             too_long_packets: self.too_long_packets,
-            delay: self.delays.summary(),
+            delay: self.delays.microseconds(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The network itself: packets go in at one host and come out at another.
 //!
-//! What a packet meets on its way (a link, a router, a host) is an event, and events are handled in order of time (`agenda`).
+//! What a packet meets on its way (a link, a router, a host) is an event, and events are handled in order of time (`event_queue`).
 //! `graph` computes routes when links go up or down, `router` decides on one packet, `transit` leads a packet from one event
 //! to the next, and `line` is one direction of a link with its counters.
 
-mod agenda;
+mod event_queue;
 mod graph;
 mod line;
 mod packet;
@@ -25,7 +25,7 @@ use crate::change_error::ChangeError;
 use crate::config::{ConfigError, Framing, Limits, NetworkConfig};
 use crate::rule::{Rule, RuleId};
 use crate::statistics::{LinkSnapshot, RouterSnapshot, Snapshot};
-use agenda::Agenda;
+use event_queue::EventQueue;
 use graph::{Graph, LinkId, Port};
 use line::Line;
 use packet::Packet;
@@ -55,7 +55,7 @@ pub struct Network {
     links: Vec<NetworkLink>,
     rules: Rules,
     limits: Limits,
-    agenda: Agenda<Event>,
+    events: EventQueue<Event>,
     /// What happens at the time it is.
     pending: VecDeque<Event>,
     outbox: VecDeque<Transmit>,
@@ -154,7 +154,7 @@ impl Network {
             interface_at: vec![[None; 2]; config.links.len()],
             rules: Rules::new(seed),
             limits: config.limits,
-            agenda: Agenda::new(),
+            events: EventQueue::new(),
             pending: VecDeque::new(),
             outbox: VecDeque::new(),
             under_way_bytes: 0,
@@ -193,7 +193,7 @@ impl Network {
 
     /// Lets everything happen that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some((at, event)) = self.agenda.take_due(now) {
+        while let Some((at, event)) = self.events.take_due(now) {
             self.now = self.now.max(at);
             self.under_way_bytes -= event.packet.octets.len();
             self.pending.push_back(event);
@@ -204,7 +204,7 @@ impl Network {
 
     /// When something happens next by itself.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.agenda.next_time()
+        self.events.next_time()
     }
 
     /// The next packet that a host receives.
@@ -310,7 +310,7 @@ impl Network {
             links: links.collect(),
             rules: self.rules.snapshots(now),
             routers: routers.collect(),
-            under_way_packets: self.agenda.len(),
+            under_way_packets: self.events.len(),
             under_way_bytes: self.under_way_bytes,
             refused_packets: self.refused_packets,
             lateness: Default::default(),

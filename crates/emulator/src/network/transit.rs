@@ -128,18 +128,18 @@ impl Network {
                 then,
             };
             // What is planned for now came first.
-            let is_next = self.agenda.next_time().is_none_or(|next| next > self.now);
+            let is_next = self.events.next_time().is_none_or(|next| next > self.now);
             if event.at <= self.now && is_next {
                 self.pending.push_back(event);
                 continue;
             }
             let bytes = self.under_way_bytes + event.packet.octets.len();
-            if self.agenda.len() >= self.limits.packets || bytes > self.limits.bytes {
+            if self.events.len() >= self.limits.packets || bytes > self.limits.bytes {
                 self.refused_packets += 1;
                 continue;
             }
             self.under_way_bytes = bytes;
-            self.agenda.plan(event.at, event);
+            self.events.push(event.at, event);
         }
     }
 

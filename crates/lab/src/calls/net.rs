@@ -13,7 +13,7 @@ use load::engine::EngineConfig;
 use load::record::{CallRecord, Outcome, Party, Record};
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
-use load::{LoadPlan, LoadRun, Pace, Role, RunConfig};
+use load::{GeneratorConfig, LoadGenerator, LoadModel, LoadPlan, Role};
 use proxy::core::{Policy, Relay};
 use proxy::{HostPort, ProxyConfig, Server};
 use rand::Rng;
@@ -121,8 +121,8 @@ struct Scene<'a> {
 impl Scene<'_> {
     fn run(&self, rng: &mut ChaCha12Rng) -> anyhow::Result<CallResults> {
         let (near, far) = (
-            Place::of_near(&self.testbed)?,
-            Place::of_far(&self.testbed)?,
+            ProxyAddresses::of_near(&self.testbed)?,
+            ProxyAddresses::of_far(&self.testbed)?,
         );
         let proxies = [
             self.on(
@@ -131,13 +131,13 @@ impl Scene<'_> {
             )??,
             self.on("far", Server::start(self.proxy(&far, DOMAIN, rng)))??,
         ];
-        let mut callees = self.on("callees", LoadRun::start(callees(far.user, rng)?))??;
+        let mut callees = self.on("callees", LoadGenerator::start(callees(far.user, rng)?))??;
         let (records, recorded) = sync_channel(RECORDS);
-        let callers = RunConfig {
+        let callers = GeneratorConfig {
             records: Some(records),
             ..self.callers(&near, &far, rng)?
         };
-        let mut callers = self.on("callers", LoadRun::start(callers))??;
+        let mut callers = self.on("callers", LoadGenerator::start(callers))??;
         let (start, left) = self.runtime.block_on(async {
             let registered = callees.register(None, TIMEOUT).await?;
             anyhow::ensure!(
@@ -152,7 +152,7 @@ impl Scene<'_> {
                 control.end_phase();
                 outcome
             };
-            let serve = LoadPlan::new(RunConfig::CALL, Pace::Serve { time: None });
+            let serve = LoadPlan::new(GeneratorConfig::CALL, LoadModel::Serve { time: None });
             let (called, served, cut) =
                 tokio::join!(calls, callees.run(serve), self.cut_and_mend(start));
             called?;
@@ -199,7 +199,7 @@ impl Scene<'_> {
     }
 
     fn plan(&self) -> LoadPlan {
-        LoadPlan::at_rate(RunConfig::CALL, self.scenario.rate, self.calls())
+        LoadPlan::at_rate(GeneratorConfig::CALL, self.scenario.rate, self.calls())
     }
 
     async fn cut_and_mend(&self, start: Instant) -> anyhow::Result<()> {
@@ -213,7 +213,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    fn proxy(&self, place: &Place, domain: &str, rng: &mut ChaCha12Rng) -> ProxyConfig {
+    fn proxy(&self, place: &ProxyAddresses, domain: &str, rng: &mut ChaCha12Rng) -> ProxyConfig {
         let listen = |transport, address| Listen { transport, address };
         let over = if sctp_goes_in_udp() {
             SctpOver::Udp
@@ -248,10 +248,10 @@ impl Scene<'_> {
 
     fn callers(
         &self,
-        near: &Place,
-        far: &Place,
+        near: &ProxyAddresses,
+        far: &ProxyAddresses,
         rng: &mut ChaCha12Rng,
-    ) -> anyhow::Result<RunConfig> {
+    ) -> anyhow::Result<GeneratorConfig> {
         let trunk = self.scenario.trunk;
         let mut config = users(Role::Callers, near.user, rng)?;
         config.engine.routes = vec![
@@ -263,17 +263,17 @@ impl Scene<'_> {
 }
 
 /// The addresses of a proxy.
-struct Place {
+struct ProxyAddresses {
     /// Towards its users.
     user: SocketAddr,
     /// On the two networks between the proxies.
     trunk: [IpAddr; 2],
 }
 
-impl Place {
-    fn of_near(testbed: &Testbed) -> anyhow::Result<Place> {
+impl ProxyAddresses {
+    fn of_near(testbed: &Testbed) -> anyhow::Result<ProxyAddresses> {
         match testbed.addresses("near")[..] {
-            [user, first, second, ..] => Ok(Place {
+            [user, first, second, ..] => Ok(ProxyAddresses {
                 user: SocketAddr::new(user, SIP_PORT),
                 trunk: [first, second],
             }),
@@ -281,9 +281,9 @@ impl Place {
         }
     }
 
-    fn of_far(testbed: &Testbed) -> anyhow::Result<Place> {
+    fn of_far(testbed: &Testbed) -> anyhow::Result<ProxyAddresses> {
         match testbed.addresses("far")[..] {
-            [first, second, user, ..] => Ok(Place {
+            [first, second, user, ..] => Ok(ProxyAddresses {
                 user: SocketAddr::new(user, SIP_PORT),
                 trunk: [first, second],
             }),
@@ -297,12 +297,12 @@ impl Place {
     }
 }
 
-fn callees(proxy: SocketAddr, rng: &mut ChaCha12Rng) -> anyhow::Result<RunConfig> {
+fn callees(proxy: SocketAddr, rng: &mut ChaCha12Rng) -> anyhow::Result<GeneratorConfig> {
     users(Role::Callees, proxy, rng)
 }
 
 /// Users who reach a proxy over UDP.
-fn users(role: Role, proxy: SocketAddr, rng: &mut ChaCha12Rng) -> anyhow::Result<RunConfig> {
+fn users(role: Role, proxy: SocketAddr, rng: &mut ChaCha12Rng) -> anyhow::Result<GeneratorConfig> {
     let call = CallPlan {
         hold: Pause::Fixed(HOLD),
         ..CallPlan::default()
@@ -311,7 +311,7 @@ fn users(role: Role, proxy: SocketAddr, rng: &mut ChaCha12Rng) -> anyhow::Result
         ring: Pause::Fixed(RINGING),
         ..AnswerPlan::default()
     };
-    Ok(RunConfig {
+    Ok(GeneratorConfig {
         transport: Transport::Udp,
         target: proxy,
         role,
@@ -322,7 +322,7 @@ fn users(role: Role, proxy: SocketAddr, rng: &mut ChaCha12Rng) -> anyhow::Result
             ..EngineConfig::default()
         },
         seed: rng.next_u64(),
-        ..RunConfig::calls(&call, &answer)?
+        ..GeneratorConfig::calls(&call, &answer)?
     })
 }
 

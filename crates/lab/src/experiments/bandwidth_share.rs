@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::experiment::{About, Experiment, On};
-use crate::laws::{Line, Sharer, jain, shares};
+use crate::laws::{Sharer, SymmetricLink, jain, shares};
 use crate::outcome::Outcome;
 use crate::published::stated;
 use crate::stage::{
@@ -147,8 +147,8 @@ impl Experiment for BandwidthShare {
     }
 }
 
-fn line() -> Line {
-    Line {
+fn line() -> SymmetricLink {
+    SymmetricLink {
         rate: stated("bandwidth-share", "link") * 1000.0,
         delay: Duration::from_secs_f64(stated("bandwidth-share", "delay") / 1000.0),
     }

@@ -31,8 +31,8 @@ const RATE: f64 = 10.0;
 /// Timers of SCTP that expire while a call waits, one for each direction.
 const TIMERS: f64 = 2.0;
 
-/// How it went over one transport.
-struct Fared {
+/// The measurements over one transport.
+struct TransportResult {
     trunk: Transport,
     calls: usize,
     completed: usize,
@@ -106,18 +106,18 @@ impl Experiment for CallsDuringPathFailure {
             cut: Some((third, 2 * third)),
         });
         let results = run_scenarios(on, context, &scenarios)?;
-        let all: Vec<Fared> = TRUNKS
+        let all: Vec<TransportResult> = TRUNKS
             .iter()
             .zip(&results)
-            .map(|((trunk, _), results)| Fared::of(*trunk, third, results))
+            .map(|((trunk, _), results)| TransportResult::of(*trunk, third, results))
             .collect();
         let outcome = Outcome::judged(check(&all, third));
-        let late = all.iter().filter(|fared| fared.cannot_tell(third));
-        let outcome = late.fold(outcome, |outcome, fared| {
+        let late = all.iter().filter(|result| result.cannot_tell(third));
+        let outcome = late.fold(outcome, |outcome, result| {
             outcome.note(format!(
                 "Whether a call is answered over {} while its path is cut cannot be determined: calls in progress \
                  may be answered {:.1} s late on this machine.",
-                fared.trunk, fared.added
+                result.trunk, result.added
             ))
         });
         Ok(outcome
@@ -139,8 +139,8 @@ impl Experiment for CallsDuringPathFailure {
     }
 }
 
-impl Fared {
-    fn of(trunk: Transport, cut: Duration, results: &CallResults) -> Fared {
+impl TransportResult {
+    fn of(trunk: Transport, cut: Duration, results: &CallResults) -> TransportResult {
         let seconds = |at: std::time::Instant| (at - results.start).as_secs_f64();
         let setups: Vec<(f64, f64)> = results
             .calls
@@ -155,7 +155,7 @@ impl Fared {
         let after_cut = setups
             .iter()
             .filter(|(began, _)| *began > cut.as_secs_f64() / 2.0);
-        Fared {
+        TransportResult {
             trunk,
             calls: results.calls.len(),
             completed,
@@ -196,51 +196,51 @@ fn time_out() -> Duration {
     config.rto_min + 2 * TRUNK_DELAY + config.sack_delay
 }
 
-fn check(all: &[Fared], cut_for: Duration) -> Checks {
+fn check(all: &[TransportResult], cut_for: Duration) -> Checks {
     let mut checks = Checks::new();
-    for fared in all {
+    for result in all {
         checks.law(
-            format!("requests left at the proxies, {}", fared.trunk),
-            fared.left as f64,
+            format!("requests left at the proxies, {}", result.trunk),
+            result.left as f64,
             0.0..=0.0,
             "",
         );
-        if !fared.is_cut_off() {
-            let added = fared.added + fared.added_to_timers;
-            let calls = fared.calls as f64;
+        if !result.is_cut_off() {
+            let added = result.added + result.added_to_timers;
+            let calls = result.calls as f64;
             checks.law(
                 "calls completed over SCTP",
-                fared.completed as f64,
+                result.completed as f64,
                 calls..=calls,
                 "calls",
             );
             checks.law(
                 "longest set-up over SCTP",
-                fared.longest,
+                result.longest,
                 undisturbed().as_secs_f64()..=longest_allowed() + added,
                 "s",
             );
             // Whoever calls every so often is answered after that.
             checks.law(
                 "longest without an answer over SCTP",
-                fared.stall,
+                result.stall,
                 1.0 / RATE..=(2 * time_out()).as_secs_f64() + 1.0 / RATE + added,
                 "s",
             );
-        } else if !fared.cannot_tell(cut_for) {
+        } else if !result.cannot_tell(cut_for) {
             checks.law_holds(
                 format!(
                     "no call is answered over {} while its path is cut",
-                    fared.trunk
+                    result.trunk
                 ),
-                fared.stall >= fared.least_stall(cut_for),
-                format!("calls are answered after {:.1} s", fared.stall),
+                result.stall >= result.least_stall(cut_for),
+                format!("calls are answered after {:.1} s", result.stall),
             );
         }
     }
-    let sctp = all.iter().find(|fared| fared.trunk == Transport::Sctp);
-    let others = all.iter().filter(|fared| fared.trunk != Transport::Sctp);
-    let better = |other: &Fared| {
+    let sctp = all.iter().find(|result| result.trunk == Transport::Sctp);
+    let others = all.iter().filter(|result| result.trunk != Transport::Sctp);
+    let better = |other: &TransportResult| {
         sctp.is_some_and(|sctp| sctp.completed == sctp.calls && sctp.stall < other.stall)
     };
     let worse: Vec<String> = others
@@ -255,41 +255,41 @@ fn check(all: &[Fared], cut_for: Duration) -> Checks {
     checks
 }
 
-fn values(all: &[Fared]) -> Value {
+fn values(all: &[TransportResult]) -> Value {
     all.iter()
-        .map(|fared| {
+        .map(|result| {
             json!({
-                "between_proxies": fared.trunk.to_string(),
-                "calls": fared.calls,
-                "completed": fared.completed,
-                "longest_set_up_s": fared.longest,
-                "stall_s": fared.stall,
+                "between_proxies": result.trunk.to_string(),
+                "calls": result.calls,
+                "completed": result.completed,
+                "longest_set_up_s": result.longest,
+                "stall_s": result.stall,
             })
         })
         .collect()
 }
 
-fn table(all: &[Fared]) -> Table {
+fn table(all: &[TransportResult]) -> Table {
     let mut table = Table::new("Calls while the first network is cut")
         .column(Column::text("Between the proxies").key())
         .column(Column::number("begun").group("Calls"))
         .column(Column::number("completed").group("Calls"))
         .column(Column::number("Longest set-up").unit("s"))
         .column(Column::number("Longest without an answer").unit("s"));
-    for fared in all {
+    for result in all {
         table.push(Row::new([
-            Cell::from(fared.trunk.to_string()),
-            Cell::number(fared.calls as f64, 0),
-            Cell::number(fared.completed as f64, 0),
-            Cell::number(fared.longest, 3),
-            Cell::number(fared.stall, 3),
+            Cell::from(result.trunk.to_string()),
+            Cell::number(result.calls as f64, 0),
+            Cell::number(result.completed as f64, 0),
+            Cell::number(result.longest, 3),
+            Cell::number(result.stall, 3),
         ]));
     }
     table
 }
 
 /// How many calls have been answered by each second.
-fn answered(all: &[Fared], third: Duration) -> Plot {
+fn answered(all: &[TransportResult], third: Duration) -> Plot {
     let seconds = third.as_secs();
     let mut plot = Plot::new(
         "Calls answered so far",
@@ -297,16 +297,16 @@ fn answered(all: &[Fared], third: Duration) -> Plot {
         Axis::new("Calls answered", "calls"),
     )
     .note(cut_note(third));
-    for (fared, (_, colour)) in all.iter().zip(TRUNKS) {
+    for (result, (_, colour)) in all.iter().zip(TRUNKS) {
         let by = |second: f64| {
-            let answered = fared
+            let answered = result
                 .setups
                 .iter()
                 .filter(|(began, took)| began + took <= second);
             answered.count() as f64
         };
         let points = (0..=3 * seconds).map(|second| (second as f64, by(second as f64)));
-        let name = fared.trunk.to_string().to_uppercase();
+        let name = result.trunk.to_string().to_uppercase();
         plot = plot.series(Series::new(name, colour).points(points));
     }
     plot
@@ -320,16 +320,16 @@ fn cut_note(third: Duration) -> String {
     )
 }
 
-fn plot(all: &[Fared], third: Duration) -> Plot {
+fn plot(all: &[TransportResult], third: Duration) -> Plot {
     let mut plot = Plot::new(
         "Set-up of calls",
         Axis::new("Call begun at", "s"),
         Axis::new("Answered after", "s"),
     )
     .note(cut_note(third));
-    for (fared, (_, colour)) in all.iter().zip(TRUNKS) {
-        plot =
-            plot.series(Series::new(fared.trunk.to_string(), colour).points(fared.setups.clone()));
+    for (result, (_, colour)) in all.iter().zip(TRUNKS) {
+        plot = plot
+            .series(Series::new(result.trunk.to_string(), colour).points(result.setups.clone()));
     }
     plot
 }
@@ -338,8 +338,8 @@ fn plot(all: &[Fared], third: Duration) -> Plot {
 mod tests {
     use super::*;
 
-    fn fared(trunk: Transport, stall: f64, added: f64) -> Fared {
-        Fared {
+    fn result(trunk: Transport, stall: f64, added: f64) -> TransportResult {
+        TransportResult {
             trunk,
             calls: 0,
             completed: 0,
@@ -356,15 +356,15 @@ mod tests {
     fn a_stall_is_shorter_by_what_was_late_and_where_nothing_is_left_nothing_is_judged() {
         let cut_for = Duration::from_secs(10);
         let fails = |stall, added| {
-            let checks = check(&[fared(Transport::Tcp, stall, added)], cut_for);
+            let checks = check(&[result(Transport::Tcp, stall, added)], cut_for);
             checks.verdict().0 == crate::verdict::Verdict::Fails
         };
-        let least = fared(Transport::Tcp, 0.0, 1.0).least_stall(cut_for);
+        let least = result(Transport::Tcp, 0.0, 1.0).least_stall(cut_for);
         assert!((least - (9.0 - undisturbed().as_secs_f64())).abs() < 1e-9);
         assert!(!fails(9.0, 1.0));
         assert!(fails(8.0, 1.0));
-        assert!(fared(Transport::Udp, 0.0, 10.0).cannot_tell(cut_for));
+        assert!(result(Transport::Udp, 0.0, 10.0).cannot_tell(cut_for));
         assert!(!fails(0.0, 10.0));
-        assert!(!fared(Transport::Sctp, 0.0, 10.0).cannot_tell(cut_for));
+        assert!(!result(Transport::Sctp, 0.0, 10.0).cannot_tell(cut_for));
     }
 }

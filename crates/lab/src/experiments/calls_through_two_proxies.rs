@@ -12,7 +12,7 @@ use crate::calls::{
 };
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::difference::{Difference, Said};
+use crate::difference::{Comparison, Difference};
 use crate::experiment::{About, Experiment, On};
 use crate::laws::packets_per_second;
 use crate::outcome::Outcome;
@@ -274,11 +274,11 @@ fn compare(checks: &mut Checks, on: On, lines: &[(Transport, Vec<Point>)]) {
     let (mut later, mut alike) = (Vec::new(), Vec::new());
     for (tcp, sctp) in lossy(lines, Transport::Tcp) {
         let more = sctp.above(tcp);
-        let (loss, by) = (tcp.loss_percent, more.told("ms"));
-        match more.says() {
-            Said::Less => {}
-            Said::More => later.push(format!("at {loss} % loss it takes {by} more")),
-            Said::Nothing => alike.push(format!(
+        let (loss, by) = (tcp.loss_percent, more.with_interval("ms"));
+        match more.comparison() {
+            Comparison::Less => {}
+            Comparison::Greater => later.push(format!("at {loss} % loss it takes {by} more")),
+            Comparison::Inconclusive => alike.push(format!(
                 "at {loss} % loss they cannot be told apart ({by}; a loss delays {:.1} % of the calls over TCP, {:.1} % \
                  over SCTP)",
                 tcp.delayed, sctp.delayed
@@ -403,10 +403,10 @@ fn differences(lines: &[(Transport, Vec<Point>)]) -> Table {
                 Cell::number(sctp.loss_percent, 1),
                 Cell::number(more.mean(), 1),
                 Cell::number(more.half_width(), 1),
-                Cell::from(match more.says() {
-                    Said::More => "later",
-                    Said::Less => "sooner",
-                    Said::Nothing => "no",
+                Cell::from(match more.comparison() {
+                    Comparison::Greater => "later",
+                    Comparison::Less => "sooner",
+                    Comparison::Inconclusive => "no",
                 }),
             ]));
         }

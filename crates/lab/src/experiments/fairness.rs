@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::experiment::{About, Experiment, On};
-use crate::laws::{Line, Sharer, jain, shares};
+use crate::laws::{Sharer, SymmetricLink, jain, shares};
 use crate::outcome::Outcome;
 use crate::published::stated;
 use crate::stage::{Flow, Received, Scenario, Transport, run_scenarios, unused_packets};
@@ -204,7 +204,7 @@ impl Experiment for Fairness {
             );
         }
         let mut outcome = Outcome::judged(checks)
-            .ours(all.iter().map(told).collect())
+            .ours(all.iter().map(to_json).collect())
             .published(json!({
                 "link_kbyte_per_s": stated("fairness", "link"),
                 "delay_ms": stated("fairness", "delay"),
@@ -220,7 +220,7 @@ impl Experiment for Fairness {
 }
 
 fn stage(pairing: &Pairing, times: &Times) -> Scenario {
-    let line = Line {
+    let line = SymmetricLink {
         rate: stated("fairness", "link") * 1000.0,
         delay: Duration::from_secs_f64(stated("fairness", "delay") / 1000.0),
     };
@@ -282,7 +282,7 @@ fn share(
 /// arrives over `span`: of each flow up to two packets are counted at the ends that do not belong
 /// there, or the reverse, and two packets of each window are not full, which puts up to two headers
 /// on the line that the computation does not see.
-fn saturated(line: &Line, sharers: &[Sharer], span: Duration) -> RangeInclusive<f64> {
+fn saturated(line: &SymmetricLink, sharers: &[Sharer], span: Duration) -> RangeInclusive<f64> {
     let rate = line.rate / 1000.0;
     let packets: f64 = sharers.iter().map(|sharer| 2.0 * sharer.wire.packet).sum();
     let ends = packets / 1000.0 / span.as_secs_f64();
@@ -294,7 +294,7 @@ fn saturated(line: &Line, sharers: &[Sharer], span: Duration) -> RangeInclusive<
     rate * on_line / (on_line + headers) - ends..=rate + ends
 }
 
-fn told(shared: &Shared) -> serde_json::Value {
+fn to_json(shared: &Shared) -> serde_json::Value {
     json!({
         "pairing": shared.pairing.name,
         "alone_kbyte_per_s": shared.alone,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::experiment::{About, Experiment, On};
-use crate::laws::Line;
+use crate::laws::SymmetricLink;
 use crate::outcome::Outcome;
 use crate::published::stated;
 use crate::stage::{
@@ -193,7 +193,7 @@ struct Test {
 
 impl Test {
     fn of(on: On, context: &Context, sender: &Sender, delay: u64) -> Test {
-        let line = Line {
+        let line = SymmetricLink {
             rate: stated("throughput-by-delay", "link") * 1000.0,
             delay: Duration::from_millis(delay),
         };

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use link::{Bottleneck, LinkConfig, MAX_QUEUE_PACKETS};
-use report::{Axis, Cell, Colour, Column, Plot, Point as Place, Row, Series, Table, Trials};
+use report::{Axis, Cell, Colour, Column, Plot, Point as PlotPoint, Row, Series, Table, Trials};
 use serde_json::{Value, json};
 
 use crate::bulk::{Bulk, Carried, Transport, Until, carry, check_runs, message};
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::difference::{Difference, Said};
+use crate::difference::{Comparison, Difference};
 use crate::experiment::{About, Experiment, On};
 use crate::net::side_by_side;
 use crate::outcome::Outcome;
@@ -107,7 +107,7 @@ impl Experiment for Transfers {
             let Point {
                 transport, bulk, ..
             } = &points[point];
-            context.begin(points[point].told());
+            context.begin(points[point].describe());
             // Both transports meet the same link.
             let pair = point / Transport::BOTH.len();
             let carried = carry(on, context, (pair * runs + run) as u64, bulk);
@@ -159,7 +159,7 @@ fn bulk(transport: Transport, files: u16, messages: u64, loss_percent: f64) -> B
 }
 
 impl Point {
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let (transport, loss) = (self.transport.name(), self.loss_percent);
         match self.bulk.flows {
             1 => format!("one file over {transport}"),
@@ -203,7 +203,7 @@ impl Point {
 fn check(on: On, points: &[Point]) -> Checks {
     let mut checks = Checks::new();
     for point in points {
-        let what = point.told();
+        let what = point.describe();
         // Without loss runs differ by how long they waited for the machine.
         let fastest = point.runs.iter().min_by_key(|run| run.under_way());
         match fastest.filter(|_| point.loss_percent == 0.0) {
@@ -230,18 +230,18 @@ fn check(on: On, points: &[Point]) -> Checks {
 fn compare_alone(checks: &mut Checks, on: On, tcp: &Point, sctp: &Point) {
     let more = sctp.above(tcp);
     let milliseconds = |point: &Point| point.times().map(|time| time * 1e3).collect::<Vec<f64>>();
-    let told = Difference::of(milliseconds(sctp), milliseconds(tcp)).told("ms");
-    let by = match more.says() {
-        Said::Less if on == On::Sim => format!(
-            "TCP takes {told} more: smoltcp's begins with one segment, SCTP with 4,404 bytes (RFC 9260 section 7.2.1)"
+    let difference = Difference::of(milliseconds(sctp), milliseconds(tcp)).with_interval("ms");
+    let by = match more.comparison() {
+        Comparison::Less if on == On::Sim => format!(
+            "TCP takes {difference} more: smoltcp's begins with one segment, SCTP with 4,404 bytes (RFC 9260 section 7.2.1)"
         ),
-        Said::Less => format!("TCP takes {told} more"),
+        Comparison::Less => format!("TCP takes {difference} more"),
         _ => format!(
-            "they cannot be told apart ({told}): a full packet carries nearly as much user data over either, and \
+            "they cannot be told apart ({difference}): a full packet carries nearly as much user data over either, and \
              neither has anything to wait for but slow start"
         ),
     };
-    let is_faster = more.says() == Said::More;
+    let is_faster = more.comparison() == Comparison::Greater;
     checks.found("one file without loss is faster over TCP", is_faster, by);
 }
 
@@ -250,17 +250,17 @@ fn compare_many(checks: &mut Checks, on: On, lossy: &[&[Point; 2]]) {
     let (mut slower, mut alike) = (Vec::new(), Vec::new());
     for [tcp, sctp] in lossy {
         let more = sctp.above(tcp);
-        let (loss, by) = (tcp.loss_percent, more.told("s"));
-        match more.says() {
-            Said::Less => {}
-            Said::More => slower.push(format!(
+        let (loss, by) = (tcp.loss_percent, more.with_interval("s"));
+        match more.comparison() {
+            Comparison::Less => {}
+            Comparison::Greater => slower.push(format!(
                 "at {loss} % loss they take {by} more ({:.2} times as long; T3-rtx ran for {:.2} s of it, the set-up \
                  took {:.2} s)",
                 sctp.mean() / tcp.mean(),
                 sctp.waited(),
                 sctp.set_up()
             )),
-            Said::Nothing => {
+            Comparison::Inconclusive => {
                 alike.push(format!("at {loss} % loss they cannot be told apart ({by})"));
             }
         }
@@ -292,7 +292,7 @@ fn tcp_name(on: On) -> &'static str {
 
 /// TCP, too, has nothing to wait for but slow start.
 fn check_without_loss(checks: &mut Checks, on: On, point: &Point, run: &Carried) {
-    let what = point.told();
+    let what = point.describe();
     if point.transport == Transport::Tcp {
         checks.law(
             format!("time once it is up, {what}"),
@@ -387,7 +387,7 @@ fn plot(on: On, points: &[Point]) -> Plot {
             .filter(|point| point.transport == transport && point.loss_percent > 0.0);
         let places = of.map(|point| {
             let times = Trials::of(point.times());
-            Place {
+            PlotPoint {
                 x: point.loss_percent,
                 y: times.mean,
                 interval: times.interval(),

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use link::LinkConfig;
-use report::{Axis, Cell, Colour, Column, Plot, Point as Place, Row, Series, Table, Trials};
+use report::{Axis, Cell, Colour, Column, Plot, Point as PlotPoint, Row, Series, Table, Trials};
 use serde_json::{Value, json};
 
 use crate::bulk::{Bulk, Carried, Transport, Until, carry, check_runs};
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::difference::{Difference, Said};
+use crate::difference::{Comparison, Difference};
 use crate::experiment::{About, Experiment, On};
 use crate::net::side_by_side;
 use crate::outcome::Outcome;
@@ -213,11 +213,13 @@ fn check(on: On, points: &[Point]) -> Checks {
                 point.ours.iter().map(|trial| trial.received).collect()
             };
             let ahead = Difference::of(got(tcp), got(sctp));
-            let (signal, by) = (tcp.signal, ahead.told("Mbit/s"));
-            match ahead.says() {
-                Said::More => None,
-                Said::Less => Some(format!("at {signal} % SCTP is ahead by {by}")),
-                Said::Nothing => Some(format!("at {signal} % they cannot be told apart ({by})")),
+            let (signal, by) = (tcp.signal, ahead.with_interval("Mbit/s"));
+            match ahead.comparison() {
+                Comparison::Greater => None,
+                Comparison::Less => Some(format!("at {signal} % SCTP is ahead by {by}")),
+                Comparison::Inconclusive => {
+                    Some(format!("at {signal} % they cannot be told apart ({by})"))
+                }
             }
         })
         .collect();
@@ -335,11 +337,11 @@ fn plot(points: &[Point]) -> Plot {
         (Transport::Tcp, Colour::Green),
         (Transport::Sctp, Colour::Orange),
     ] {
-        let of = |trials: fn(&Point) -> &Vec<Trial>| -> Vec<Place> {
+        let of = |trials: fn(&Point) -> &Vec<Trial>| -> Vec<PlotPoint> {
             let points = points.iter().filter(|point| point.transport == transport);
             let place = |point: &Point| {
                 let trials = received(trials(point));
-                Place {
+                PlotPoint {
                     x: f64::from(point.signal),
                     y: trials.mean,
                     interval: trials.interval(),

@@ -12,7 +12,7 @@ use sctp::EndpointConfig;
 
 use crate::context::Context;
 use crate::experiment::On;
-use crate::laws::{Line, Wire};
+use crate::laws::{SymmetricLink, Wire};
 use crate::net::sctp_goes_in_udp;
 
 /// The largest IP packet on the line.
@@ -32,7 +32,7 @@ pub(crate) const SEND_BUFFER: usize = 2 * WINDOW;
 /// A scenario: who sends what, when, over which line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scenario {
-    pub(crate) line: Line,
+    pub(crate) line: SymmetricLink,
     pub(crate) flows: Vec<Flow>,
     pub(crate) lasts: Duration,
 }
@@ -159,7 +159,7 @@ pub(crate) fn run_scenarios(
 }
 
 /// Either direction of a line.
-fn link_config(line: &Line) -> LinkConfig {
+fn link_config(line: &SymmetricLink) -> LinkConfig {
     LinkConfig {
         bottleneck: Some(Bottleneck {
             // Whatever the windows let out waits: nothing is lost.

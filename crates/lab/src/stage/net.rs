@@ -69,12 +69,12 @@ fn one(seed: u64, scenario: &Scenario) -> anyhow::Result<Vec<Received>> {
             let testbed = &testbed;
             let entry = Entry::new(&ready);
             receivers.push(scope.spawn(move || {
-                let place = Place::of(testbed, &format!("receiver{index}"), to, entry)?;
+                let place = HostThread::of(testbed, &format!("receiver{index}"), to, entry)?;
                 place.receive(flow.transport, scenario.lasts)
             }));
             let entry = Entry::new(&ready);
             senders.push(scope.spawn(move || {
-                let place = Place::of(testbed, &format!("sender{index}"), from, entry)?;
+                let place = HostThread::of(testbed, &format!("sender{index}"), from, entry)?;
                 place.send(flow, to)
             }));
         }
@@ -126,21 +126,21 @@ impl Drop for Entry<'_> {
 }
 
 /// A thread on a host of the network.
-struct Place<'a> {
+struct HostThread<'a> {
     address: IpAddr,
     /// All threads wait here until the last is ready: then the scenario begins.
     entry: Entry<'a>,
 }
 
-impl Place<'_> {
+impl HostThread<'_> {
     fn of<'a>(
         testbed: &Testbed,
         host: &str,
         address: IpAddr,
         entry: Entry<'a>,
-    ) -> anyhow::Result<Place<'a>> {
+    ) -> anyhow::Result<HostThread<'a>> {
         testbed.enter(host)?;
-        Ok(Place { address, entry })
+        Ok(HostThread { address, entry })
     }
 
     /// Receives for so long.

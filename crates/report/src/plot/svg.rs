@@ -39,7 +39,7 @@ const MOST_MARKERS: usize = 60;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
-type Place = (i32, i32);
+type Position = (i32, i32);
 
 /// Whether the drawing must do without the page around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,15 +262,15 @@ impl Canvas<'_, '_> {
     fn draw_series(
         &self,
         series: &Series,
-        place: impl Fn(f64, f64) -> Option<Place>,
+        place: impl Fn(f64, f64) -> Option<Position>,
     ) -> Drawn<bool> {
-        let places: Vec<Option<Place>> = series
+        let places: Vec<Option<Position>> = series
             .points
             .iter()
             .map(|point| place(point.x, point.y?))
             .collect();
         for line in places.split(Option::is_none) {
-            let line: Vec<Place> = line.iter().copied().flatten().collect();
+            let line: Vec<Position> = line.iter().copied().flatten().collect();
             match line[..] {
                 // A value between two gaps is no line: without a marker nobody would see it.
                 [alone] if !series.has_markers() => self.draw_dot(alone, series)?,
@@ -292,7 +292,7 @@ impl Canvas<'_, '_> {
         Ok(places.iter().any(Option::is_some))
     }
 
-    fn draw_line(&self, places: &[Place], series: &Series) -> Drawn {
+    fn draw_line(&self, places: &[Position], series: &Series) -> Drawn {
         let style = stroke(series.colour.shade().light, 2);
         if places.len() < 2 {
             return Ok(());
@@ -310,14 +310,14 @@ impl Canvas<'_, '_> {
     }
 
     /// Draws a dot that is a bit wider than the line.
-    fn draw_dot(&self, place: Place, series: &Series) -> Drawn {
+    fn draw_dot(&self, place: Position, series: &Series) -> Drawn {
         let colour = series.colour.shade().light;
         self.area
             .draw(&Circle::new(place, 2 * UNITS, colour.filled()))
     }
 
     /// Draws an error bar.
-    fn draw_interval(&self, low: Place, high: Place, series: &Series) -> Drawn {
+    fn draw_interval(&self, low: Position, high: Position, series: &Series) -> Drawn {
         let style = stroke(series.colour.shade().light, 1);
         let cap = 4 * UNITS;
         self.area.draw(&PathElement::new(vec![low, high], style))?;
@@ -328,7 +328,7 @@ impl Canvas<'_, '_> {
         Ok(())
     }
 
-    fn draw_marker(&self, (x, y): Place, series: &Series) -> Drawn {
+    fn draw_marker(&self, (x, y): Position, series: &Series) -> Drawn {
         let colour = series.colour.shade().light;
         let outline = stroke(colour, 2);
         let inside = if series.is_dashed {
@@ -359,17 +359,17 @@ impl Canvas<'_, '_> {
             Colour::Purple => &[(0, -40), (40, 0), (0, 40), (-40, 0)],
             Colour::Sky => &[(0, 38), (36, -25), (-36, -25)],
         };
-        let corners: Vec<Place> = corners
+        let corners: Vec<Position> = corners
             .iter()
             .map(|(right, down)| (x + right * UNITS / 8, y + down * UNITS / 8))
             .collect();
         self.area
             .draw(&Polygon::new(corners.clone(), inside.filled()))?;
-        let closed: Vec<Place> = corners.iter().chain(&corners[..2]).copied().collect();
+        let closed: Vec<Position> = corners.iter().chain(&corners[..2]).copied().collect();
         self.area.draw(&PathElement::new(closed, outline))
     }
 
-    fn draw_text(&self, text: &str, style: &TextStyle<'_>, (x, y): Place) -> Drawn {
+    fn draw_text(&self, text: &str, style: &TextStyle<'_>, (x, y): Position) -> Drawn {
         self.area.draw_text(text, style, (x * UNITS, y * UNITS))
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sctp_net::{Association, AssociationId, SendError, SendInfo};
 
 use super::{Program, Served, Task};
-use crate::command::{Command, Outgoing};
+use crate::command::{Command, TextMessage};
 use crate::output::Output;
 use crate::record::Record;
 use crate::report;
@@ -130,8 +130,8 @@ impl Program {
     }
 }
 
-async fn send(association: Association, outgoing: Outgoing, ppid: u32, output: Output) {
-    let Outgoing {
+async fn send(association: Association, outgoing: TextMessage, ppid: u32, output: Output) {
+    let TextMessage {
         stream,
         unordered,
         text,

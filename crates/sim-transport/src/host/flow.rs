@@ -17,7 +17,7 @@ pub(super) enum Carrier {
 
 /// A message with what stands in it.
 #[derive(Clone, Debug)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingMessage {
     pub(super) stream: u16,
     pub(super) unordered: bool,
     pub(super) payload: Bytes,
@@ -35,7 +35,7 @@ pub(super) struct Flow {
     /// When the next message of a paced load is due.
     due: Option<Instant>,
     /// Made and not taken by the transport.
-    queue: VecDeque<Outgoing>,
+    queue: VecDeque<OutgoingMessage>,
     /// What the transport has not taken of a framed message.
     pub(super) rest: VecDeque<u8>,
     next_number: u64,
@@ -74,7 +74,7 @@ impl Flow {
             sent: sent - start,
         };
         self.next_number += 1;
-        self.queue.push_back(Outgoing {
+        self.queue.push_back(OutgoingMessage {
             stream: message.stream,
             unordered: message.unordered,
             payload: message::write(stamp, message.bytes),
@@ -100,7 +100,7 @@ impl Flow {
     }
 
     /// The next message that the transport may have.
-    pub(super) fn next(&mut self, start: Instant, now: Instant) -> Option<&Outgoing> {
+    pub(super) fn next(&mut self, start: Instant, now: Instant) -> Option<&OutgoingMessage> {
         if self.queue.is_empty() && !matches!(self.load, Load::Paced { .. }) {
             let message = self.load.message(self.next_number)?;
             self.push(start, now, message);

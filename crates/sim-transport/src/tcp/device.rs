@@ -24,16 +24,16 @@ impl Device {
 }
 
 impl phy::Device for Device {
-    type RxToken<'a> = Incoming;
-    type TxToken<'a> = Outgoing<'a>;
+    type RxToken<'a> = ReceiveToken;
+    type TxToken<'a> = TransmitToken<'a>;
 
-    fn receive(&mut self, _: Instant) -> Option<(Incoming, Outgoing<'_>)> {
+    fn receive(&mut self, _: Instant) -> Option<(ReceiveToken, TransmitToken<'_>)> {
         let packet = self.received.pop_front()?;
-        Some((Incoming(packet), Outgoing(&mut self.to_send)))
+        Some((ReceiveToken(packet), TransmitToken(&mut self.to_send)))
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        Some(Outgoing(&mut self.to_send))
+    fn transmit(&mut self, _: Instant) -> Option<TransmitToken<'_>> {
+        Some(TransmitToken(&mut self.to_send))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -45,17 +45,17 @@ impl phy::Device for Device {
     }
 }
 
-pub(super) struct Incoming(Bytes);
+pub(super) struct ReceiveToken(Bytes);
 
-impl phy::RxToken for Incoming {
+impl phy::RxToken for ReceiveToken {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
         read(&self.0)
     }
 }
 
-pub(super) struct Outgoing<'a>(&'a mut VecDeque<Bytes>);
+pub(super) struct TransmitToken<'a>(&'a mut VecDeque<Bytes>);
 
-impl phy::TxToken for Outgoing<'_> {
+impl phy::TxToken for TransmitToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
         let mut packet = vec![0; length];
         let result = write(&mut packet);

@@ -21,7 +21,7 @@ pub(super) struct Sessions<P> {
     json: Option<Written<JsonDocument<P, File>>>,
     decimal: Decimal,
     origin: Option<Time>,
-    waiting: BinaryHeap<Waiting>,
+    waiting: BinaryHeap<QueuedSession>,
     /// The number that is next in order.
     next: u64,
     /// The first sessions, for the screen.
@@ -93,14 +93,14 @@ impl<P: Serialize> Sessions<P> {
     pub(super) fn add(&mut self, session: &Session) {
         self.count += 1;
         if session.number > self.next {
-            self.waiting.push(Waiting(session.clone()));
+            self.waiting.push(QueuedSession(session.clone()));
         } else {
             self.write(session);
         }
-        while let Some(Waiting(first)) = self.waiting.peek()
+        while let Some(QueuedSession(first)) = self.waiting.peek()
             && (first.number <= self.next || self.waiting.len() > Self::MOST_WAITING)
         {
-            if let Some(Waiting(session)) = self.waiting.pop() {
+            if let Some(QueuedSession(session)) = self.waiting.pop() {
                 self.write(&session);
             }
         }
@@ -118,7 +118,7 @@ impl<P: Serialize> Sessions<P> {
 
     /// Writes what still waits: there are no more sessions.
     pub(super) fn finish(&mut self) {
-        while let Some(Waiting(session)) = self.waiting.pop() {
+        while let Some(QueuedSession(session)) = self.waiting.pop() {
             self.write(&session);
         }
         // A capture without anything in it makes a file of a header all the same.
@@ -214,27 +214,27 @@ pub(super) fn written_over(path: &Path) -> io::Result<File> {
 
 /// The session with the lowest number is the first of a heap.
 #[derive(Debug)]
-struct Waiting(Session);
+struct QueuedSession(Session);
 
-impl Ord for Waiting {
-    fn cmp(&self, other: &Waiting) -> std::cmp::Ordering {
+impl Ord for QueuedSession {
+    fn cmp(&self, other: &QueuedSession) -> std::cmp::Ordering {
         other.0.number.cmp(&self.0.number)
     }
 }
 
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Waiting) -> Option<std::cmp::Ordering> {
+impl PartialOrd for QueuedSession {
+    fn partial_cmp(&self, other: &QueuedSession) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Waiting) -> bool {
+impl PartialEq for QueuedSession {
+    fn eq(&self, other: &QueuedSession) -> bool {
         self.0.number == other.0.number
     }
 }
 
-impl Eq for Waiting {}
+impl Eq for QueuedSession {}
 
 #[cfg(test)]
 mod tests {

@@ -11,13 +11,13 @@ use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, Script};
 use serde::Serialize;
 
-use super::cast::{self, Cast, RoleOption, Workload};
 use super::common::{Network, Outputs};
 use super::media::{self, Media};
 use super::population::Population;
 use super::scenarios::load_scenario;
 use super::schedule::{Schedule, milliseconds};
 use super::usage_error;
+use super::user_options::{self, RoleOption, UserOptions, Workload};
 use crate::values::duration;
 
 /// Register users and let them call each other.
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     pub(super) network: Network,
 
     #[command(flatten)]
-    pub(super) cast: Cast,
+    pub(super) user_options: UserOptions,
 
     #[command(flatten)]
     pub(super) population: Population,
@@ -95,7 +95,7 @@ failure, 2 usage error. All except 2 and 3 are SIPp's.";
 #[derive(Debug, Serialize)]
 struct Parameters {
     #[serde(flatten)]
-    common: cast::Parameters,
+    common: user_options::Parameters,
     hold_seconds: f64,
     ring_seconds: f64,
     answer_within_seconds: f64,
@@ -109,13 +109,13 @@ struct Parameters {
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let Arguments {
         network,
-        cast,
+        user_options,
         population,
         schedule,
         outputs,
         ..
     } = &arguments;
-    if let Err(reason) = cast.check(network, schedule) {
+    if let Err(reason) = user_options.check(network, schedule) {
         usage_error("calls", &reason);
     }
     outputs.check()?;
@@ -126,10 +126,18 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         uses_fields: arguments.scenario.is_some(),
         is_closed: arguments.closed,
     };
-    let mut job = cast.job(workload, network, population, schedule).await?;
+    let mut job = user_options
+        .job(workload, network, population, schedule)
+        .await?;
     job.config.media = arguments.media.plan(&network.i_may_test)?;
     let parameters = Parameters {
-        common: cast::Parameters::new(Some(cast), network, population, schedule, &job),
+        common: user_options::Parameters::new(
+            Some(user_options),
+            network,
+            population,
+            schedule,
+            &job,
+        ),
         hold_seconds: arguments.hold.as_secs_f64(),
         ring_seconds: arguments.ring.as_secs_f64(),
         answer_within_seconds: arguments.answer_within.as_secs_f64(),
@@ -159,7 +167,7 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
         None => (call, answer),
         Some(file) => {
             let scenario = load_scenario(file, &scenario::Options { hold })?;
-            if scenario.caller.is_none() && arguments.cast.role != RoleOption::Callees {
+            if scenario.caller.is_none() && arguments.user_options.role != RoleOption::Callees {
                 bail!(
                     "{} has only the steps of a callee: give --role callees, or a scenario with a caller",
                     file.display()

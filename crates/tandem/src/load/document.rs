@@ -151,7 +151,7 @@ impl RunDocument {
             validity: results.validity.clone(),
             error: results.failure(),
             seconds,
-            rate_per_second: results.asked(),
+            rate_per_second: results.requested_rate(),
             users: results.users(),
             registration: results.registration(),
             arrivals: Arrivals {

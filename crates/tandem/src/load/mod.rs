@@ -3,7 +3,6 @@
 mod background;
 mod calls;
 mod capacity;
-mod cast;
 mod common;
 mod display;
 mod document;
@@ -25,6 +24,7 @@ mod signals;
 mod sipp;
 mod tables;
 mod target;
+mod user_options;
 mod users;
 mod view;
 

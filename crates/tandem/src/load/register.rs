@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
-use load::driver::{LoadPlan, Pace, Role, RunConfig, What};
+use load::driver::{GeneratorConfig, LoadModel, LoadPlan, Role, TaskKind};
 use load::engine::{EngineConfig, RegistrationPlan};
 use load::script::builtin;
 use serde::Serialize;
 
-use super::cast;
 use super::common::{Network, Outputs};
 use super::job::{Job, Registration};
 use super::population::Population;
 use super::schedule::Schedule;
 use super::usage_error;
+use super::user_options;
 use crate::values::{count, duration, percentage};
 
 /// Register users repeatedly, or keep a large population registered.
@@ -77,7 +77,7 @@ something else failed, 2 usage error.";
 #[derive(Debug, Serialize)]
 struct Parameters {
     #[serde(flatten)]
-    common: cast::Parameters,
+    common: user_options::Parameters,
     cycles: u64,
     keep_alive_seconds: Option<f64>,
     refresh_after_percent: f64,
@@ -99,7 +99,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     outputs.check()?;
     let job = job(&arguments).await?;
     let parameters = Parameters {
-        common: cast::Parameters::new(None, network, population, schedule, &job),
+        common: user_options::Parameters::new(None, network, population, schedule, &job),
         cycles: arguments.cycles,
         keep_alive_seconds: arguments.keep_alive.map(|time| time.as_secs_f64()),
         refresh_after_percent: arguments.refresh_after,
@@ -135,7 +135,7 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
         None,
         false,
     )?;
-    let config = RunConfig {
+    let config = GeneratorConfig {
         role: Role::Callers,
         users,
         engine: EngineConfig {
@@ -162,7 +162,7 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
                     per_second,
                     is_measured: true,
                 }),
-                Pace::Serve { time: Some(time) },
+                LoadModel::Serve { time: Some(time) },
             )
         }
         None => {
@@ -171,10 +171,10 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
                 plan.count = Some(u64::from(users) * arguments.cycles);
                 plan.time = None;
             }
-            (None, Pace::Open(plan))
+            (None, LoadModel::Open(plan))
         }
     };
-    let mut plan = LoadPlan::new(What::Register, pace);
+    let mut plan = LoadPlan::new(TaskKind::Register, pace);
     if let Some(limit) = schedule.limit {
         plan.in_flight = limit as usize;
     }

@@ -6,11 +6,11 @@ use clap::Args;
 use load::script::builtin;
 use sip::Method;
 
-use super::cast::{self, Cast, Workload};
 use super::common::{Network, Outputs};
 use super::population::Population;
 use super::schedule::Schedule;
 use super::usage_error;
+use super::user_options::{self, UserOptions, Workload};
 
 /// Send OPTIONS to a server, or to users: a ping.
 ///
@@ -43,7 +43,7 @@ struct Common {
     network: Network,
 
     #[command(flatten)]
-    cast: Cast,
+    user_options: UserOptions,
 
     #[command(flatten)]
     population: Population,
@@ -77,12 +77,12 @@ usage error.";
 
 /// Sends OPTIONS.
 pub(super) async fn options(mut arguments: Options) -> anyhow::Result<ExitCode> {
-    let cast = &mut arguments.common.cast;
-    let goes_to_users = arguments.to_users || cast.service.is_some();
+    let user_options = &mut arguments.common.user_options;
+    let goes_to_users = arguments.to_users || user_options.service.is_some();
     if !goes_to_users {
         // The server is asked: nobody has to be registered for that.
-        cast.no_register = true;
-        cast.users = cast.users.or(Some(1));
+        user_options.no_register = true;
+        user_options.users = user_options.users.or(Some(1));
     }
     let script = match goes_to_users {
         true => builtin::options()?,
@@ -121,17 +121,20 @@ pub(super) async fn messages(arguments: Messages) -> anyhow::Result<ExitCode> {
 async fn run(workload: Workload, arguments: &Common) -> anyhow::Result<ExitCode> {
     let Common {
         network,
-        cast,
+        user_options,
         population,
         schedule,
         outputs,
     } = arguments;
-    if let Err(reason) = cast.check(network, schedule) {
+    if let Err(reason) = user_options.check(network, schedule) {
         usage_error(workload.command, &reason);
     }
     outputs.check()?;
-    let job = cast.job(workload, network, population, schedule).await?;
-    let parameters = cast::Parameters::new(Some(cast), network, population, schedule, &job);
+    let job = user_options
+        .job(workload, network, population, schedule)
+        .await?;
+    let parameters =
+        user_options::Parameters::new(Some(user_options), network, population, schedule, &job);
     let results = job.run(outputs).await?;
     results.show_and_write(outputs, &parameters)
 }

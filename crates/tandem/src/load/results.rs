@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use load::arrivals::{Pattern, Validity};
-use load::driver::{BackgroundTotal, MediaTotal, Pace, ProcessorTime};
+use load::driver::{BackgroundTotal, LoadModel, MediaTotal, ProcessorTime};
 use load::engine::Counters;
 use load::statistics::{ArrivalCounts, Delays, Ends, Statistics};
 
@@ -25,7 +25,7 @@ pub(super) struct Results {
     users: u64,
     pub(super) seed: u64,
     /// Attempts a second that were asked for, where they were the same all the time.
-    asked: Option<f64>,
+    requested_rate: Option<f64>,
     is_serving: bool,
     is_interrupted: bool,
     registration: Option<Registered>,
@@ -108,11 +108,11 @@ impl Results {
             let objections = &outcome.validity.objections;
             validity.objections.extend_from_slice(objections);
         }
-        let asked = match job.plan.pace {
-            Pace::Serve { .. } if is_measured => job
+        let requested_rate = match job.plan.model {
+            LoadModel::Serve { .. } if is_measured => job
                 .registration
                 .and_then(|registration| registration.per_second),
-            Pace::Open(plan) => match plan.pattern {
+            LoadModel::Open(plan) => match plan.pattern {
                 Pattern::Constant { per_second } => Some(per_second),
                 _ => None,
             },
@@ -121,8 +121,8 @@ impl Results {
         Results {
             users,
             seed: job.config.seed,
-            asked,
-            is_serving: matches!(job.plan.pace, Pace::Serve { .. }),
+            requested_rate,
+            is_serving: matches!(job.plan.model, LoadModel::Serve { .. }),
             is_interrupted,
             registration: registered,
             time,
@@ -180,7 +180,7 @@ impl Results {
         }
         let seconds = self.time.as_secs_f64();
         if arrivals.offered > 0 {
-            let offered = match self.asked {
+            let offered = match self.requested_rate {
                 Some(asked) => format!("{} a second asked for, ", format_number(asked, 1)),
                 None => String::new(),
             };
@@ -287,7 +287,7 @@ impl Results {
             page = page.paragraph(format!("The run was not completed: {failure}"));
         }
         let timers: Vec<_> = self.timers().collect();
-        for section in page::sections(&self.statistics, &timers, self.asked) {
+        for section in page::sections(&self.statistics, &timers, self.requested_rate) {
             page = page.section(section);
         }
         if let Some(section) = self.media.as_deref().and_then(media::section) {
@@ -324,8 +324,8 @@ impl Results {
         self.registration
     }
 
-    pub(super) fn asked(&self) -> Option<f64> {
-        self.asked
+    pub(super) fn requested_rate(&self) -> Option<f64> {
+        self.requested_rate
     }
 
     pub(super) fn counters(&self) -> &Counters {

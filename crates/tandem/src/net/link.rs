@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use report::{Cell, Column, Row};
 use serde_json::{Value, json};
-use testbed::control::{LineState, Request, State, Way};
+use testbed::control::{Directions, LineState, Request, State};
 
 use super::treatment::{self, NewTreatment, show};
 use super::{Which, anomalies};
@@ -113,9 +113,9 @@ fn set(arguments: &Set) -> anyhow::Result<()> {
     let words = arguments.change.words("link")?;
     let link = arguments.link.clone();
     let direction = match (arguments.forward, arguments.backward) {
-        (true, _) => Way::Forward,
-        (_, true) => Way::Backward,
-        _ => Way::Both,
+        (true, _) => Directions::Forward,
+        (_, true) => Directions::Backward,
+        _ => Directions::Both,
     };
     let mut remote = arguments.change.which.find()?;
     remote.ask::<Value>(&Request::SetLink {

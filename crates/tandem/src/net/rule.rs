@@ -159,7 +159,7 @@ fn add(arguments: &Add) -> anyhow::Result<()> {
         let answer: Value = remote.ask(&Request::AddRule { rule, first })?;
         added.extend(answer["number"].as_u64());
     }
-    tell(&arguments.which, &mut remote, "added", &added)
+    print_rules(&arguments.which, &mut remote, "added", &added)
 }
 
 fn change(arguments: &Change) -> anyhow::Result<()> {
@@ -174,7 +174,7 @@ fn change(arguments: &Change) -> anyhow::Result<()> {
             replace: arguments.change.replace,
         })?;
     }
-    tell(which, &mut remote, "changed", &numbers)
+    print_rules(which, &mut remote, "changed", &numbers)
 }
 
 fn delete(arguments: &Delete) -> anyhow::Result<()> {
@@ -240,8 +240,13 @@ fn numbers(remote: &mut Remote, rules: &Rules) -> anyhow::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Tells what rules are now.
-fn tell(which: &Which, remote: &mut Remote, done: &str, numbers: &[u64]) -> anyhow::Result<()> {
+/// Prints the rules as they are now.
+fn print_rules(
+    which: &Which,
+    remote: &mut Remote,
+    done: &str,
+    numbers: &[u64],
+) -> anyhow::Result<()> {
     let state: State = remote.ask(&Request::State)?;
     let rules: Vec<&RuleState> = state
         .rules

@@ -80,10 +80,10 @@ pub(super) struct DownArguments {
     json: bool,
 }
 
-/// What the process of a network tells the one that has started it: a line.
+/// The line by which the process of a network reports to the one that has started it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Told {
+enum StartReport {
     Ready(Box<Description>),
     Failed(String),
 }
@@ -105,8 +105,8 @@ pub(super) fn up(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     match start(arguments, &name)? {
-        Told::Failed(reason) => anyhow::bail!(reason),
-        Told::Ready(description) => {
+        StartReport::Failed(reason) => anyhow::bail!(reason),
+        StartReport::Ready(description) => {
             say(arguments.json, &description, || {
                 format!("{}{}", show(&description), advice(&description))
             })?;
@@ -150,7 +150,7 @@ fn topology(arguments: &Arguments) -> anyhow::Result<(String, Topology)> {
 }
 
 /// Starts the process that runs the network, and waits until it has told how that went.
-fn start(arguments: &Arguments, name: &str) -> anyhow::Result<Told> {
+fn start(arguments: &Arguments, name: &str) -> anyhow::Result<StartReport> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["net", "up", &arguments.topology, "--name", name, "--daemon"]);
     command.args(["--seed", &arguments.seed.to_string()]);
@@ -179,16 +179,17 @@ fn start(arguments: &Arguments, name: &str) -> anyhow::Result<Told> {
 fn daemon(topology: &Topology, name: &str, seed: u64) -> ExitCode {
     // Neither the terminal nor the directory that it was started from is any of its business.
     testbed::daemon::detach();
-    let tell = |told: &Told| {
+    let tell = |told: &StartReport| {
         if let Ok(line) = serde_json::to_string(told) {
             print_line(&line);
         }
     };
-    let ready = |description: &Description| tell(&Told::Ready(Box::new(description.clone())));
+    let ready =
+        |description: &Description| tell(&StartReport::Ready(Box::new(description.clone())));
     match testbed::daemon::run(topology, name, seed, ready) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tell(&Told::Failed(error.to_string()));
+            tell(&StartReport::Failed(error.to_string()));
             ExitCode::FAILURE
         }
     }

@@ -143,7 +143,7 @@ fn did(
     };
     let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
     let delayed = since(|line| line.delay.count);
-    let total_us = now.delay.total_us - before.map_or(0.0, |before| before.delay.total_us);
+    let total_us = now.delay.total - before.map_or(0.0, |before| before.delay.total);
     Did {
         kind,
         name,

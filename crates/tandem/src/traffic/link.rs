@@ -87,12 +87,12 @@ struct Budget {
     interface: Option<String>,
     bits_per_second: u64,
     mtu_bytes: u64,
-    packets: Vec<Line>,
+    packets: Vec<PacketBudget>,
 }
 
 /// Packets of one size over one transport.
 #[derive(Debug, Serialize)]
-struct Line {
+struct PacketBudget {
     transport: Transport,
     frame: Frame,
     packets_per_second: f64,
@@ -178,7 +178,7 @@ fn budgets(arguments: &Arguments, interfaces: &[Interface], ip: Ip) -> Vec<Budge
         let lines = arguments.size.iter().flat_map(|size| {
             TRANSPORTS.map(|transport| {
                 let frame = Frame::of(*size, ip, transport, mtu);
-                Line {
+                PacketBudget {
                     transport,
                     frame,
                     packets_per_second: frame.packets_per_second(bits_per_second),

@@ -33,7 +33,7 @@ pub enum Request {
         link: String,
         /// Which way.
         #[serde(default)]
-        direction: Way,
+        direction: Directions,
         /// What becomes of packets.
         words: Words,
         /// Whether what the words do not tell stays as it is, or becomes perfect.
@@ -80,7 +80,7 @@ pub enum Request {
 /// Which direction of a link is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum Directions {
     /// Both.
     #[default]
     Both,

@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore};
 
 use super::state::state;
-use super::{Description, LONGEST_LINE, Request, Way};
+use super::{Description, Directions, LONGEST_LINE, Request};
 use crate::words::{config_instead, config_over};
 
 /// How many conversations are held at a time; others wait.
@@ -43,7 +43,7 @@ impl Control {
     }
 
     /// Waits until somebody asks for the network to be taken down.
-    pub async fn asked_down(&self) {
+    pub async fn down_requested(&self) {
         self.down.notified().await;
     }
 
@@ -112,7 +112,7 @@ impl Control {
     fn set_link(
         &self,
         name: &str,
-        way: Way,
+        directions: Directions,
         words: &crate::Words,
         keep: bool,
     ) -> Result<Value, String> {
@@ -123,25 +123,25 @@ impl Control {
             .map_err(|error| error.to_string())?;
         let link = snapshot.links.into_iter().find(|link| link.name == name);
         // A name that is not there is the emulator's to refuse: it knows how to say so.
-        let mut directions = link.map_or_else(Default::default, |link| {
+        let mut configs = link.map_or_else(Default::default, |link| {
             [link.forward.config, link.backward.config]
         });
-        let ways: &[(usize, Direction)] = match way {
-            Way::Both => &[(0, Direction::Forward), (1, Direction::Backward)],
-            Way::Forward => &[(0, Direction::Forward)],
-            Way::Backward => &[(1, Direction::Backward)],
+        let selected: &[(usize, Direction)] = match directions {
+            Directions::Both => &[(0, Direction::Forward), (1, Direction::Backward)],
+            Directions::Forward => &[(0, Direction::Forward)],
+            Directions::Backward => &[(1, Direction::Backward)],
         };
         // Both are read before one is set.
-        for (index, _) in ways {
-            let direction = &mut directions[*index];
-            *direction = if keep {
-                config_over(words, direction)?
+        for (index, _) in selected {
+            let config = &mut configs[*index];
+            *config = if keep {
+                config_over(words, config)?
             } else {
-                config_instead(words, direction)?
+                config_instead(words, config)?
             };
         }
-        for (index, direction) in ways {
-            let config: LinkConfig = directions[*index].clone();
+        for (index, direction) in selected {
+            let config: LinkConfig = configs[*index].clone();
             self.emulator
                 .set_link(name, Some(*direction), config)
                 .map_err(|error| error.to_string())?;

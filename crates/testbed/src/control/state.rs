@@ -1,6 +1,7 @@
 //! How links and rules are at a moment.
 
-use emulator::{DelaySummary, LineSnapshot, RouterStatistics, Rule, RuleId, Snapshot};
+use emulator::{LineSnapshot, RouterStatistics, Rule, RuleId, Snapshot};
+use measures::DelaySummary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,6 +24,7 @@ pub struct State {
     /// Packets that hosts did not take: their interfaces were down, or their kernel had no room.
     pub undelivered_packets: u64,
     /// How long after its time a packet was handed over, in microseconds.
+    #[serde(with = "measures::MicrosecondKeys")]
     pub lateness: DelaySummary,
     /// Its routers, in the order of the topology.
     pub routers: Vec<RouterState>,
@@ -105,6 +107,7 @@ pub struct LineState {
     /// Bytes of these.
     pub queue_bytes: u64,
     /// How long packets were on their way, in microseconds.
+    #[serde(with = "measures::MicrosecondKeys")]
     pub delay: DelaySummary,
     /// Everything that was counted, as [`link::LinkStatistics`] has it, but for the spread of delays.
     pub counted: Value,

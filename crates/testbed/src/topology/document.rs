@@ -13,7 +13,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::expand::{Count, Parameters, numbered};
-use super::{Line, MAXIMUM_LINKS, MAXIMUM_NODES, MAXIMUM_TEXT, Node, Topology, TopologyError};
+use super::{
+    MAXIMUM_LINKS, MAXIMUM_NODES, MAXIMUM_TEXT, Node, Topology, TopologyError, TopologyLink,
+};
 use crate::rule::RuleWords;
 use crate::words::{Words, config_with_files};
 
@@ -142,7 +144,7 @@ struct Reader<'t> {
     parameters: Parameters,
     nodes: Vec<Node>,
     node_of: HashMap<String, usize>,
-    links: Vec<Line>,
+    links: Vec<TopologyLink>,
     link_of: HashMap<String, usize>,
     /// The networks of addresses that were written down.
     networks: Vec<(IpNet, usize)>,
@@ -240,7 +242,7 @@ impl Reader<'_> {
                 None => Default::default(),
                 Some(ends) => self.addresses(ends, number, index)?,
             };
-            self.links.push(Line {
+            self.links.push(TopologyLink {
                 name,
                 between,
                 addresses,

@@ -48,7 +48,7 @@ pub struct Topology {
     /// Hosts first, then routers, in the order in which the text has them.
     pub nodes: Vec<Node>,
     /// The links, in the order of the text.
-    pub links: Vec<Line>,
+    pub links: Vec<TopologyLink>,
     /// Rules that are in force from the beginning.
     pub rules: Vec<Rule>,
 }
@@ -67,7 +67,7 @@ pub struct Node {
 
 /// A link between two nodes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct TopologyLink {
     /// Its name; no two links have the same.
     pub name: String,
     /// The nodes that it joins, as indices of [`Topology::nodes`]: they differ.

@@ -8,7 +8,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::Value;
 
 use super::{REQUEST_TIME, error, json};
-use crate::control::{Client, ClientError, Request as Asked, Way};
+use crate::control::{Client, ClientError, Directions, Request as Asked};
 use crate::{RuleWords, Words, presets};
 
 /// Longest body of a request, in bytes.
@@ -78,9 +78,9 @@ fn understood(method: &Method, path: &str, body: &[u8]) -> Result<Asked, Refusal
             Ok(Asked::SetLink {
                 link: (*link).to_owned(),
                 direction: match *way {
-                    "forward" => Way::Forward,
-                    "backward" => Way::Backward,
-                    _ => Way::Both,
+                    "forward" => Directions::Forward,
+                    "backward" => Directions::Backward,
+                    _ => Directions::Both,
                 },
                 words: parsed::<Words>(body)?,
                 keep: !replace,
@@ -173,7 +173,7 @@ mod tests {
             set,
             Asked::SetLink {
                 keep: true,
-                direction: Way::Forward,
+                direction: Directions::Forward,
                 ..
             }
         ));

@@ -142,10 +142,10 @@ impl PlainSocket {
         let received = received?;
         let clocks = reading.clocks();
         for (room, arrival) in batch.rooms.iter_mut().zip(&arrivals).take(received) {
-            let Arrival { length, told } = *arrival;
+            let Arrival { length, ancillary } = *arrival;
             *room = Room {
                 length,
-                received: clocks.instant(told.stamp),
+                received: clocks.instant(ancillary.stamp),
             };
         }
         batch.filled = received;

@@ -9,7 +9,7 @@ use sip::dialog::Dialog;
 use sip::transaction::{ClientId, TransactionEvent, TransactionKey};
 use sip::{Message, Method, Name, Target, Transport, Uri};
 
-use super::Place;
+use super::SiteAddresses;
 use super::user::{Behaviour, User};
 use crate::calls::{Call, CallOutcome, HOLD, SIP_PORT, Scenario};
 
@@ -45,8 +45,8 @@ enum State {
 impl Callers {
     pub(super) fn new(
         start: Instant,
-        near: &Place,
-        far: &Place,
+        near: &SiteAddresses,
+        far: &SiteAddresses,
         scenario: &Scenario,
         rng: ChaCha12Rng,
     ) -> Callers {

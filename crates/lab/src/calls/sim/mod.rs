@@ -33,8 +33,8 @@ pub(super) fn run_scenario(
     let mut streams = number << 16..;
     let mut rng = || context.rng(streams.next().unwrap_or_default());
 
-    let near = Place::of(1);
-    let far = Place::of(2);
+    let near = SiteAddresses::of(1);
+    let far = SiteAddresses::of(2);
     let callers = Callers::new(start, &near, &far, scenario, rng());
     let callees = Callees::new(far.user, rng());
     let callers = add(
@@ -115,7 +115,7 @@ fn plan(simulation: &mut Simulation<Host>, at: Instant, links: &[LinkId], up: bo
 
 /// The addresses of one side.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct SiteAddresses {
     user: SocketAddr,
     /// The proxy's, towards its users.
     proxy: SocketAddr,
@@ -123,10 +123,10 @@ struct Place {
     trunk: [IpAddr; 2],
 }
 
-impl Place {
-    fn of(side: u8) -> Place {
+impl SiteAddresses {
+    fn of(side: u8) -> SiteAddresses {
         let address = |network: u8, host: u8| IpAddr::from([10, network, 0, host]);
-        Place {
+        SiteAddresses {
             user: SocketAddr::new(address(10 + side, 2), SIP_PORT),
             proxy: SocketAddr::new(address(10 + side, 1), SIP_PORT),
             trunk: [address(1, side), address(2, side)],

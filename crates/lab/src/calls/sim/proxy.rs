@@ -9,12 +9,12 @@ use rand_chacha::ChaCha12Rng;
 use sim::Datagram;
 use sip::Transport;
 
-use super::Place;
+use super::SiteAddresses;
 use super::packet::{Packet, remote, udp_datagram, udp_message};
 use super::trunk::Trunk;
 
 pub(super) struct ProxyHost {
-    own: Place,
+    own: SiteAddresses,
     proxy: Proxy,
     trunk: Trunk,
 }
@@ -22,8 +22,8 @@ pub(super) struct ProxyHost {
 impl ProxyHost {
     pub(super) fn new(
         start: Instant,
-        own: &Place,
-        other: &Place,
+        own: &SiteAddresses,
+        other: &SiteAddresses,
         transport: Transport,
         rng: ChaCha12Rng,
         trunk_rng: ChaCha12Rng,

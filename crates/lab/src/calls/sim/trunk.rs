@@ -16,7 +16,7 @@ use sim::Datagram;
 use sim_transport::{TcpConfig, TcpEvent, TcpId, TcpStack};
 use sip::{ConnectionId, Flow, Frame, Message, StreamReader, Transmit, Transport};
 
-use super::Place;
+use super::SiteAddresses;
 use super::packet::Packet;
 use crate::calls::SIP_PORT;
 use crate::pair::MTU;
@@ -64,8 +64,8 @@ struct Connection {
 impl Trunk {
     pub(super) fn new(
         start: Instant,
-        own: &Place,
-        other: &Place,
+        own: &SiteAddresses,
+        other: &SiteAddresses,
         transport: Transport,
         mut rng: ChaCha12Rng,
     ) -> Trunk {

@@ -10,7 +10,7 @@ use sim_transport::{FlowId, Load, Packet, TcpConfig, TransportHost};
 
 use super::timing::{INTERVAL, Timing};
 use crate::context::Context;
-use crate::pair::{Pair, Way, address};
+use crate::pair::{NetworkConfig, Pair, address};
 
 /// From one host to the other.
 pub(super) const DELAY: Duration = Duration::from_millis(10);
@@ -132,11 +132,17 @@ pub(super) fn observe(
     number: u64,
     timing: &Timing,
 ) -> anyhow::Result<Observation> {
-    let ways = [Way {
+    let networks = [NetworkConfig {
         delay: DELAY,
-        ..Way::default()
+        ..NetworkConfig::default()
     }; 2];
-    let mut pair = Pair::new(context, number, &ways, &timing.config, TcpConfig::default());
+    let mut pair = Pair::new(
+        context,
+        number,
+        &networks,
+        &timing.config,
+        TcpConfig::default(),
+    );
     pair.simulation.record();
     let flow = pair.open_sctp(Load::Paced {
         message: MESSAGE,

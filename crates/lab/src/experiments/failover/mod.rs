@@ -121,7 +121,7 @@ impl Experiment for Failover {
 
         let mut outcome = Outcome::judged(checks)
             .ours(json!({
-                "cut": RULES.iter().zip(&observations).map(told).collect::<Vec<_>>(),
+                "cut": RULES.iter().zip(&observations).map(to_json).collect::<Vec<_>>(),
                 "loss": halts.as_ref().map(|halts| json!({
                     "trials": halts.single.len(),
                     "single_homed_median_halt_s": halts.median_single(),
@@ -178,7 +178,7 @@ fn cut_and_mend(on: On, context: &Context) -> anyhow::Result<Vec<Observation>> {
     observations
 }
 
-fn told((rules, observation): (&Rules, &Observation)) -> serde_json::Value {
+fn to_json((rules, observation): (&Rules, &Observation)) -> serde_json::Value {
     let after_cut =
         |at: Option<Duration>| at.map(|at| at.as_secs_f64() - observation.cut.as_secs_f64());
     json!({

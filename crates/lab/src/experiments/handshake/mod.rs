@@ -15,7 +15,7 @@ use crate::checks::Checks;
 use crate::context::Context;
 use crate::experiment::{About, Experiment, On};
 use crate::outcome::Outcome;
-use crate::pair::{MTU, PORT, Pair, Way};
+use crate::pair::{MTU, NetworkConfig, PORT, Pair};
 
 /// The experiment.
 pub(super) struct Handshake;
@@ -160,9 +160,9 @@ impl Observation {
 }
 
 fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Observation> {
-    let way = Way {
+    let network = NetworkConfig {
         delay,
-        ..Way::default()
+        ..NetworkConfig::default()
     };
     let config = EndpointConfig {
         mtu: MTU,
@@ -176,7 +176,7 @@ fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Ob
         unordered: false,
     };
     let pair = |number| {
-        let mut pair = Pair::new(context, number, &[way], &config, TcpConfig::default());
+        let mut pair = Pair::new(context, number, &[network], &config, TcpConfig::default());
         for host in [pair.client, pair.server] {
             pair.simulation.host_mut(host).record_arrivals();
         }
@@ -224,13 +224,13 @@ fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Ob
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What has come to both hosts, in order.
-fn arrivals(pair: &mut Pair, told: impl Fn(&Packet) -> Vec<String>) -> Vec<Arrived> {
+fn arrivals(pair: &mut Pair, chunks: impl Fn(&Packet) -> Vec<String>) -> Vec<Arrived> {
     let start: Instant = pair.start;
     let of = |packets: &[(Instant, Packet)], from: &'static str| -> Vec<Arrived> {
         let arrived = |(at, packet): &(Instant, Packet)| Arrived {
             at: *at - start,
             from,
-            chunks: told(packet),
+            chunks: chunks(packet),
         };
         packets.iter().map(arrived).collect()
     };
@@ -273,7 +273,7 @@ fn check(runs: &[Observation], overhead: Option<&net::Overhead>, traced: &[Trace
         checks.law_holds(
             format!("the four packets at {delay} ms"),
             run.is_as_expected() && run.astray.is_none(),
-            run.astray.clone().unwrap_or_else(|| told(&run.packets)),
+            run.astray.clone().unwrap_or_else(|| describe(&run.packets)),
         );
         for (index, packet) in run.packets.iter().take(4).enumerate() {
             let slack = overhead.and_then(|overhead| overhead.packets.get(index));
@@ -340,12 +340,13 @@ fn allowed(law: f64, slack: Option<&Duration>) -> RangeInclusive<f64> {
     }
 }
 
-fn told(packets: &[Arrived]) -> String {
-    let told = |packet: &Arrived| format!("{} from the {}", packet.chunks.join(" + "), packet.from);
+fn describe(packets: &[Arrived]) -> String {
+    let describe =
+        |packet: &Arrived| format!("{} from the {}", packet.chunks.join(" + "), packet.from);
     packets
         .iter()
         .take(4)
-        .map(told)
+        .map(describe)
         .collect::<Vec<_>>()
         .join(", ")
 }

@@ -17,7 +17,7 @@ use sctp::{Connect, Endpoint, EndpointConfig, Event, PathAddress, SendInfo};
 use socket2::{Domain, Protocol, Socket, Type};
 use testbed::{Testbed, Topology, ready_made};
 
-use super::{Arrived, MESSAGE, Observation, TIMEOUT, chunks, told};
+use super::{Arrived, MESSAGE, Observation, TIMEOUT, chunks, describe};
 use crate::context::Context;
 use crate::net::{SaysItIsOver, Watch, ahead_of_others, joined};
 use crate::pair::{MTU, PORT};
@@ -135,7 +135,7 @@ fn earliest(runs: Vec<Observation>) -> Option<Observation> {
         let count = others.len();
         format!(
             "in {count} of {all} handshakes, such as {}",
-            told(&other.packets)
+            describe(&other.packets)
         )
     });
     let counted = match expected.is_empty() {

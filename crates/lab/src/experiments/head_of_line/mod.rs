@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::reception::{Point, milliseconds};
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::difference::Said;
+use crate::difference::Comparison;
 use crate::experiment::{About, Experiment, On};
 use crate::net::side_by_side;
 use crate::outcome::Outcome;
@@ -131,7 +131,7 @@ impl Experiment for HeadOfLine {
             Ok(Point::of(carrier, loss, start, &reception))
         })?
         .into_iter();
-        let lines: Vec<Line> = CARRIERS
+        let lines: Vec<Curve> = CARRIERS
             .into_iter()
             .map(|carrier| (carrier, points.by_ref().take(losses.len()).collect()))
             .collect();
@@ -162,7 +162,7 @@ impl Experiment for HeadOfLine {
 }
 
 /// A carrier at each loss.
-type Line = (Carrier, Vec<Point>);
+type Curve = (Carrier, Vec<Point>);
 
 /// Messages are whole in their chunks.
 fn sctp_config() -> EndpointConfig {
@@ -208,7 +208,7 @@ impl Carrier {
 /// The clock of the simulated TCP counts microseconds.
 const TICK: Duration = Duration::from_micros(1);
 
-fn check(on: On, lines: &[Line]) -> Checks {
+fn check(on: On, lines: &[Curve]) -> Checks {
     let mut checks = Checks::new();
     let delay = milliseconds(DELAY);
     for (carrier, points) in lines {
@@ -263,11 +263,11 @@ fn check(on: On, lines: &[Line]) -> Checks {
         let longer: Vec<String> = pairs
             .filter_map(|(one, streams)| {
                 let more = one.above(streams, |batch| batch.mean_held);
-                let (loss, by) = (one.loss_percent, more.told("ms"));
-                match more.says() {
-                    Said::More => None,
-                    Said::Less => Some(format!("at {loss} % loss by {by} more")),
-                    Said::Nothing => {
+                let (loss, by) = (one.loss_percent, more.with_interval("ms"));
+                match more.comparison() {
+                    Comparison::Greater => None,
+                    Comparison::Less => Some(format!("at {loss} % loss by {by} more")),
+                    Comparison::Inconclusive => {
                         Some(format!("at {loss} % loss they cannot be told apart ({by})"))
                     }
                 }
@@ -285,12 +285,16 @@ fn check(on: On, lines: &[Line]) -> Checks {
         for (tcp, streams) in pairs {
             let more = tcp.above(streams, |batch| batch.p95);
             let (loss, times) = (tcp.loss_percent, tcp.p95 / streams.p95);
-            match more.says() {
-                Said::More => lead.push(format!("{times:.1} times as long at {loss} % loss")),
-                Said::Less => behind.push(format!("{times:.2} times as long at {loss} % loss")),
-                Said::Nothing => alike.push(format!(
+            match more.comparison() {
+                Comparison::Greater => {
+                    lead.push(format!("{times:.1} times as long at {loss} % loss"))
+                }
+                Comparison::Less => {
+                    behind.push(format!("{times:.2} times as long at {loss} % loss"))
+                }
+                Comparison::Inconclusive => alike.push(format!(
                     "at {loss} % loss they cannot be told apart ({})",
-                    more.told("ms")
+                    more.with_interval("ms")
                 )),
             }
         }
@@ -315,7 +319,7 @@ fn check(on: On, lines: &[Line]) -> Checks {
     checks
 }
 
-fn of(lines: &[Line], carrier: Carrier) -> &[Point] {
+fn of(lines: &[Curve], carrier: Carrier) -> &[Point] {
     let found = lines.iter().find(|(other, _)| *other == carrier);
     found
         .map(|(_, points)| points.as_slice())
@@ -328,7 +332,7 @@ fn lossy<'a>(one: &'a [Point], other: &'a [Point]) -> impl Iterator<Item = (&'a 
     pairs.filter(|(one, _)| one.loss_percent > 0.0)
 }
 
-fn values(lines: &[Line]) -> Value {
+fn values(lines: &[Curve]) -> Value {
     let points = |points: &[Point]| -> Value {
         let point = |point: &Point| {
             json!({
@@ -353,7 +357,7 @@ fn values(lines: &[Line]) -> Value {
         .collect()
 }
 
-fn table(lines: &[Line]) -> Table {
+fn table(lines: &[Curve]) -> Table {
     let mut table = Table::new("Delays of messages")
         .column(Column::text("Carrier").key())
         .column(Column::number("Loss").unit("%").key())
@@ -389,7 +393,7 @@ fn table(lines: &[Line]) -> Table {
     table
 }
 
-fn held_plot(lines: &[Line]) -> Plot {
+fn held_plot(lines: &[Curve]) -> Plot {
     let mut plot = Plot::new(
         "How long messages wait for others",
         Axis::new("Loss", "%"),
@@ -408,7 +412,7 @@ fn held_plot(lines: &[Line]) -> Plot {
 }
 
 /// By how much TCP and the ordered stream lose against a stream a call.
-fn comparison(lines: &[Line]) -> Table {
+fn comparison(lines: &[Curve]) -> Table {
     let mut table = Table::new("As many times as on a stream a call")
         .column(Column::text("Carrier").key())
         .column(Column::number("Loss").unit("%").key());
@@ -440,7 +444,7 @@ fn comparison(lines: &[Line]) -> Table {
     table
 }
 
-fn delay_plot(lines: &[Line]) -> Plot {
+fn delay_plot(lines: &[Curve]) -> Plot {
     let mut plot = Plot::new(
         "What 99 of 100 messages take",
         Axis::new("Loss", "%"),

@@ -8,7 +8,7 @@ use sim_transport::{Load, Packet, TcpConfig};
 use super::reception::{Delivered, Reception, arrivals_over_sctp, arrivals_over_tcp};
 use super::{CALLS, Carrier, DELAY, MESSAGE, RATE, sctp_config};
 use crate::context::Context;
-use crate::pair::{Pair, Way};
+use crate::pair::{NetworkConfig, Pair};
 
 /// Bytes of the length before each message on TCP.
 const FRAMING: usize = 4;
@@ -24,10 +24,10 @@ pub(super) fn carry(
     loss: f64,
     messages: u64,
 ) -> anyhow::Result<(Instant, Reception)> {
-    let way = Way {
+    let network = NetworkConfig {
         loss,
         delay: DELAY,
-        ..Way::default()
+        ..NetworkConfig::default()
     };
     let sctp: EndpointConfig = sctp_config();
     let tcp = TcpConfig {
@@ -35,7 +35,7 @@ pub(super) fn carry(
         send_buffer: super::WINDOW,
         ..TcpConfig::default()
     };
-    let mut pair = Pair::new(context, number, &[way], &sctp, tcp);
+    let mut pair = Pair::new(context, number, &[network], &sctp, tcp);
     let server = pair.server;
     pair.simulation.host_mut(server).record_arrivals();
     let load = Load::Paced {

@@ -185,7 +185,7 @@ impl Experiment for Heartbeat {
 }
 
 /// A link of half that round-trip time, in milliseconds.
-fn way(middle: u64, deviation: u64) -> LinkConfig {
+fn link_config(middle: u64, deviation: u64) -> LinkConfig {
     LinkConfig {
         delay: Duration::from_millis(middle) / 2,
         jitter: (Duration::from_millis(deviation) / 2).into(),
@@ -341,7 +341,7 @@ impl Interval {
         length + exactness >= low && length <= high + exactness
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let [before, after] = self.rto.map(|rto| rto.as_secs_f64());
         let (length, at) = (self.length.as_secs_f64(), self.at.as_secs_f64());
         format!("{length:.2} s until {at:.1} s, where RTO was {before:.2} s and then {after:.2} s")
@@ -376,7 +376,7 @@ fn judge(
     let astray = all
         .iter()
         .filter(|interval| !interval.obeys(hb_interval, exactness.interval));
-    let astray: Vec<String> = astray.map(|interval| interval.told()).collect();
+    let astray: Vec<String> = astray.map(|interval| interval.describe()).collect();
     checks.law_holds(
         "every interval is RTO + HB.interval, with half an RTO of jitter",
         astray.is_empty() && !all.is_empty(),

@@ -18,7 +18,7 @@ use testbed::{Testbed, Topology, ready_made};
 
 use super::{
     Captured, End, Exactness, Observation, Phases, SPEEDUP, Sequence, beats, info, latest_first,
-    way,
+    link_config,
 };
 use crate::context::Context;
 use crate::net::{Lateness, STALL, Stall, Watch, ahead_of_others, joined, runtime, sctp_stack};
@@ -120,7 +120,7 @@ fn associate(
 
 /// Half of that round-trip time each way.
 fn set_delays(testbed: &Testbed, (middle, deviation): (u64, u64)) -> anyhow::Result<()> {
-    let slow = way(middle, deviation);
+    let slow = link_config(middle, deviation);
     let config = LinkConfig {
         delay: slow.delay / SPEEDUP,
         jitter: (Duration::from_millis(deviation) / 2 / SPEEDUP).into(),

@@ -8,9 +8,9 @@ use sctp::packet::Packet as SctpPacket;
 use sim::{Fate, Sent};
 use sim_transport::{Load, Packet, TcpConfig};
 
-use super::{Captured, End, Exactness, Observation, Phases, Sequence, beats, info, way};
+use super::{Captured, End, Exactness, Observation, Phases, Sequence, beats, info, link_config};
 use crate::context::Context;
-use crate::pair::{Pair, Way, address};
+use crate::pair::{NetworkConfig, Pair, address};
 
 const PHASES: Phases = [(20, 0), (900, 0), (800, 200), (20, 0)];
 
@@ -23,18 +23,18 @@ const EXACTNESS: Exactness = Exactness {
 pub(super) fn observe(context: &Context, config: &EndpointConfig) -> anyhow::Result<Observation> {
     context.steps(PHASES.len() as u64);
     let phase = Duration::from_secs(3600 * context.either(1, 6));
-    let ways = [Way {
+    let networks = [NetworkConfig {
         delay: Duration::from_millis(PHASES[0].0) / 2,
-        ..Way::default()
+        ..NetworkConfig::default()
     }; 2];
-    let mut pair = Pair::new(context, 0, &ways, config, TcpConfig::default());
+    let mut pair = Pair::new(context, 0, &networks, config, TcpConfig::default());
     pair.simulation.record();
     pair.open_sctp(Load::None)?;
     for (number, (middle, deviation)) in (0..).zip(PHASES) {
         context.begin(format!("round-trip time {middle} ms"));
         for link in pair.links.iter().flatten() {
             let link = pair.simulation.network_mut().link_mut(*link);
-            link.set_config(way(middle, deviation));
+            link.set_config(link_config(middle, deviation));
         }
         pair.run_until(phase * (number + 1))?;
         context.done();

@@ -107,7 +107,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// Runs a command as the table says.
 pub(super) fn run(entry: &Entry) -> Result<(), String> {
-    let Some(place) = Place::new() else {
+    let Some(place) = WorkingDirectory::new() else {
         return Ok(());
     };
     place.write_files();
@@ -135,17 +135,17 @@ pub(super) fn run(entry: &Entry) -> Result<(), String> {
 }
 
 /// Where a command is run: a network namespace and a directory of its own.
-struct Place {
+struct WorkingDirectory {
     namespace: Namespace,
     directory: TempDir,
 }
 
-impl Place {
+impl WorkingDirectory {
     /// `None` where there are no namespaces to be had.
-    fn new() -> Option<Place> {
+    fn new() -> Option<WorkingDirectory> {
         let namespace = Namespace::new()?;
         let directory = tempfile::tempdir().expect("a directory");
-        let place = Place {
+        let place = WorkingDirectory {
             namespace,
             directory,
         };

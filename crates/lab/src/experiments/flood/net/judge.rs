@@ -7,7 +7,7 @@ use report::{Axis, Cell, Colour, Column, Plot, Row, Series, Table};
 use sctp_net::EndpointConfig;
 use serde_json::{Value, json};
 
-use super::sctp::told;
+use super::sctp::carrier_words;
 use super::{DELAY, impatient, kernel, sctp};
 use crate::checks::Checks;
 use crate::experiments::flood::{lives, published};
@@ -79,7 +79,7 @@ fn name(flooded: &sctp::FloodResult) -> String {
         Kind::Cookie => "COOKIE ECHO",
         Kind::Replay => "replays",
     };
-    format!("{what} {}", told(flooded.over))
+    format!("{what} {}", carrier_words(flooded.over))
 }
 
 fn kernel_name(flooded: &kernel::FloodResult) -> &'static str {
@@ -108,7 +108,7 @@ fn check_client(flooded: &sctp::FloodResult, checks: &mut Checks) {
     checks.law(
         format!("{name}: client, shortest set-up"),
         flooded.client.quantile_ms(0.0).unwrap_or(f64::NAN),
-        shortest..=flooded.patience.as_secs_f64() * 1e3,
+        shortest..=flooded.timeout.as_secs_f64() * 1e3,
         "ms",
     );
 }
@@ -260,14 +260,14 @@ fn check_replays(flooded: &sctp::FloodResult, checks: &mut Checks) {
 fn find_kernel(flooded: &kernel::FloodResult, checks: &mut Checks) {
     let client = &flooded.client;
     let kept_out = client.attempts - client.successes;
-    let told = format!(
+    let got_in = format!(
         "{} of {} attempts got in",
         client.successes, client.attempts
     );
     let reason = match flooded.has_cookies {
-        false => told,
+        false => got_in,
         true => format!(
-            "{told}: a cookie in the sequence number (RFC 4987 section 3.6) keeps the queue free"
+            "{got_in}: a cookie in the sequence number (RFC 4987 section 3.6) keeps the queue free"
         ),
     };
     checks.found(

@@ -85,8 +85,8 @@ pub(super) fn flooded(
         // Who accepts is waited for at the end of this scope, whatever becomes of the rest.
         let over = SaysItIsOver(&is_over);
         let ran = (|| {
-            let pace = effort.pace;
-            let start = || Probe::start_tcp(target.into(), pace);
+            let probe_config = effort.probe_config;
+            let start = || Probe::start_tcp(target.into(), probe_config);
             let calm = testbed.run("client", start)??;
             thread::sleep(CALM);
             let calm = calm.stop()?;

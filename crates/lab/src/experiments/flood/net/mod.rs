@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-use flood::{Kind, Limits, Over, Pace};
+use flood::{Kind, Limits, Over, ProbeConfig};
 use namespace::{NextHop, Route};
 use rand::Rng;
 use sctp_net::EndpointConfig;
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(100);
 struct Effort {
     limits: Limits,
     /// The client's.
-    pace: Pace,
+    probe_config: ProbeConfig,
     /// How long the listener is looked at after it.
     rest: Duration,
 }
@@ -64,7 +64,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Outcome> {
     let mut ours = Vec::new();
     for over in overs {
         for kind in super::KINDS {
-            context.begin(format!("flood of {kind} {}", sctp::told(over)));
+            context.begin(format!("flood of {kind} {}", sctp::carrier_words(over)));
             ours.push(one(context, program, ours.len() as u64, kind, over)?);
             context.done();
         }
@@ -110,7 +110,7 @@ fn one(
 fn effort(rate: u64, seconds: u64, rest: Duration) -> anyhow::Result<Effort> {
     Ok(Effort {
         limits: Limits::new(rate * seconds, rate)?,
-        pace: Pace::default(),
+        probe_config: ProbeConfig::default(),
         rest,
     })
 }

@@ -26,7 +26,7 @@ pub(super) struct FloodResult {
     /// The client under the flood.
     pub(super) client: ProbeResult,
     /// How long an attempt of the client may take.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) before: Usage,
     /// The listener during the flood, and until what it holds of it has been given up.
     pub(super) samples: Vec<Sample>,
@@ -108,7 +108,7 @@ pub(super) fn flooded(
     let attacker = first(&testbed, "attacker")?;
     let target = SocketAddr::new(first(&testbed, "listener")?, PORT);
     let listener = Listener::start(&testbed, program, over, settings)?;
-    let start = || Probe::start(target, over, effort.pace);
+    let start = || Probe::start(target, over, effort.probe_config);
     let calm = testbed.run("client", start)??;
     thread::sleep(CALM);
     let calm = calm.stop()?;
@@ -168,7 +168,7 @@ pub(super) fn flooded(
         over,
         calm,
         client,
-        patience: effort.pace.patience,
+        timeout: effort.probe_config.timeout,
         before,
         samples,
         answers: answers(&testbed)? - answers_before,
@@ -218,7 +218,7 @@ fn first(testbed: &Testbed, host: &str) -> anyhow::Result<IpAddr> {
 }
 
 /// What SCTP goes in, in words.
-pub(super) fn told(over: Over) -> &'static str {
+pub(super) fn carrier_words(over: Over) -> &'static str {
     match over {
         Over::Udp { .. } => "in UDP",
         Over::Ip => "over IP",
