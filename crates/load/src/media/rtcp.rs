@@ -1,6 +1,6 @@
 //! RTCP (RFC 3550 section 6): reports of sender and receiver, the name of a source, its farewell.
 
-use bytes::BufMut;
+use bytes::{Buf, BufMut};
 
 use super::rtp::VERSION_BITS;
 
@@ -75,10 +75,11 @@ impl Compound {
         let mut compound = Compound::default();
         let mut rest = octets;
         while !rest.is_empty() {
-            let [first, kind, ..] = *rest.first_chunk::<4>()?;
-            let words = usize::from(u16::from_be_bytes([rest[2], rest[3]]));
-            let (packet, after) = rest.split_at_checked(4 + 4 * words)?;
-            let is_first = packet.len() + after.len() == octets.len();
+            let is_first = rest.len() == octets.len();
+            let first = rest.try_get_u8().ok()?;
+            let kind = rest.try_get_u8().ok()?;
+            let words = rest.try_get_u16().ok()?;
+            let body = rest.split_off(..4 * usize::from(words))?;
             if first & 0xc0 != VERSION_BITS {
                 return None;
             }
@@ -88,19 +89,19 @@ impl Compound {
             let count = usize::from(first & 0x1f);
             match kind {
                 SENDER_REPORT | RECEIVER_REPORT => {
-                    let body = packet.get(4..)?;
                     let report = read_report(body, kind == SENDER_REPORT, count)?;
                     compound.reports.push(report);
                 }
                 GOODBYE => {
-                    let sources = packet.get(4..4 + 4 * count)?;
-                    compound
-                        .goodbyes
-                        .extend(sources.chunks_exact(4).filter_map(word));
+                    let sources = body.get(..4 * count)?;
+                    compound.goodbyes.extend(
+                        sources
+                            .chunks_exact(4)
+                            .filter_map(|mut source| source.try_get_u32().ok()),
+                    );
                 }
                 _ => {}
             }
-            rest = after;
         }
         (!compound.reports.is_empty()).then_some(compound)
     }
@@ -156,22 +157,20 @@ fn header(octets: &mut Vec<u8>, count: u8, kind: u8, words: usize) {
     octets.put_u16(u16::try_from(words).unwrap_or(u16::MAX));
 }
 
-fn read_report(body: &[u8], is_sender: bool, count: usize) -> Option<Report> {
-    let (ssrc, mut rest) = body.split_at_checked(4)?;
+fn read_report(mut body: &[u8], is_sender: bool, count: usize) -> Option<Report> {
+    let ssrc = body.try_get_u32().ok()?;
     let mut sender = None;
     if is_sender {
-        let (info, blocks) = rest.split_first_chunk::<20>()?;
         sender = Some(SenderInfo {
-            ntp: u64::from_be_bytes(*info.first_chunk::<8>()?),
-            rtp: word(&info[8..])?,
-            packets: word(&info[12..])?,
-            octets: word(&info[16..])?,
+            ntp: body.try_get_u64().ok()?,
+            rtp: body.try_get_u32().ok()?,
+            packets: body.try_get_u32().ok()?,
+            octets: body.try_get_u32().ok()?,
         });
-        rest = blocks;
     }
-    let blocks = rest.get(..count * BLOCK_OCTETS)?;
+    let blocks = body.get(..count * BLOCK_OCTETS)?;
     Some(Report {
-        ssrc: word(ssrc)?,
+        ssrc,
         sender,
         blocks: blocks
             .chunks_exact(BLOCK_OCTETS)
@@ -180,25 +179,19 @@ fn read_report(body: &[u8], is_sender: bool, count: usize) -> Option<Report> {
     })
 }
 
-fn read_block(octets: &[u8]) -> Option<ReportBlock> {
-    let loss = word(octets.get(4..)?)?;
+fn read_block(mut octets: &[u8]) -> Option<ReportBlock> {
+    let ssrc = octets.try_get_u32().ok()?;
+    let loss = octets.try_get_u32().ok()?;
     Some(ReportBlock {
-        ssrc: word(octets)?,
+        ssrc,
         fraction_lost: (loss >> 24) as u8,
         // The sign is the first of 24 bits.
         cumulative_lost: (loss << 8) as i32 >> 8,
-        highest_sequence: word(octets.get(8..)?)?,
-        jitter: word(octets.get(12..)?)?,
-        last_sender_report: word(octets.get(16..)?)?,
-        delay_since: word(octets.get(20..)?)?,
+        highest_sequence: octets.try_get_u32().ok()?,
+        jitter: octets.try_get_u32().ok()?,
+        last_sender_report: octets.try_get_u32().ok()?,
+        delay_since: octets.try_get_u32().ok()?,
     })
-}
-
-/// The first four octets as a number.
-fn word(octets: &[u8]) -> Option<u32> {
-    octets
-        .first_chunk::<4>()
-        .map(|word| u32::from_be_bytes(*word))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! RTP data packets (RFC 3550 section 5).
 
-/// Octets of the fixed header (RFC 3550 section 5.1).
-const HEADER_OCTETS: usize = 12;
+use bytes::Buf;
 
 /// The version (RFC 3550 section 5.1), in the two bits where it stands.
 pub(super) const VERSION_BITS: u8 = 2 << 6;
@@ -34,8 +33,12 @@ pub(super) fn is_rtcp(octets: &[u8]) -> bool {
 impl<'a> RtpPacket<'a> {
     /// Reads a packet; `None` when it fails one of the checks of RFC 3550 appendix A.1 that need no memory.
     pub(super) fn read(octets: &'a [u8]) -> Option<RtpPacket<'a>> {
-        let (header, mut rest) = octets.split_first_chunk::<HEADER_OCTETS>()?;
-        let [first, second, ..] = *header;
+        let mut rest = octets;
+        let first = rest.try_get_u8().ok()?;
+        let second = rest.try_get_u8().ok()?;
+        let sequence = rest.try_get_u16().ok()?;
+        let timestamp = rest.try_get_u32().ok()?;
+        let ssrc = rest.try_get_u32().ok()?;
         if first & 0xc0 != VERSION_BITS || is_rtcp(octets) {
             return None;
         }
@@ -43,9 +46,9 @@ impl<'a> RtpPacket<'a> {
         rest = rest.get(contributing..)?;
         if first & 0x10 != 0 {
             // Two octets that the profile defines, then the length in words (RFC 3550 section 5.3.1).
-            let extension = rest.first_chunk::<4>()?;
-            let words = u16::from_be_bytes([extension[2], extension[3]]);
-            rest = rest.get(4 + usize::from(words) * 4..)?;
+            let _profile = rest.try_get_u16().ok()?;
+            let words = rest.try_get_u16().ok()?;
+            rest = rest.get(usize::from(words) * 4..)?;
         }
         if first & 0x20 != 0 {
             let padding = usize::from(*rest.last()?);
@@ -59,9 +62,9 @@ impl<'a> RtpPacket<'a> {
         Some(RtpPacket {
             marker: second & 0x80 != 0,
             payload_type: second & 0x7f,
-            sequence: u16::from_be_bytes([header[2], header[3]]),
-            timestamp: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
-            ssrc: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
+            sequence,
+            timestamp,
+            ssrc,
             payload: rest,
         })
     }
@@ -85,6 +88,9 @@ impl<'a> RtpPacket<'a> {
 
 #[cfg(test)]
 mod tests {
+    /// Octets of the fixed header (RFC 3550 section 5.1).
+    const HEADER_OCTETS: usize = 12;
+
     use proptest::prelude::*;
 
     use super::*;
