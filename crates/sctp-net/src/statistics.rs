@@ -1,12 +1,11 @@
 //! What a stack counts.
 
-use std::ops::AddAssign;
-
+use derive_more::AddAssign;
 use sctp::EndpointStatistics;
 use udp_net::UdpStatistics;
 
 /// What a stack has counted since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct StackStatistics {
     /// Packets and bytes on the wire.
     pub carrier: CarrierStatistics,
@@ -34,7 +33,7 @@ pub struct StackStatistics {
 /// Packets and bytes are counted where their sender puts them on the wire: outgoing ones before
 /// an impairment drops them, incoming ones as they arrive from the kernel; right on IP, only those
 /// that are for us. Bytes include the headers of IP and, with encapsulation, UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct CarrierStatistics {
     /// Packets sent.
     pub packets_sent: u64,
@@ -76,55 +75,5 @@ impl From<UdpStatistics> for CarrierStatistics {
             receive_errors: udp.receive_errors,
             send_errors: udp.send_errors,
         }
-    }
-}
-
-impl AddAssign for CarrierStatistics {
-    fn add_assign(&mut self, other: Self) {
-        // Taken apart, so that a counter that is added later cannot be forgotten here.
-        let Self {
-            packets_sent,
-            bytes_sent,
-            packets_received,
-            bytes_received,
-            outbound_dropped_by_link,
-            inbound_dropped_by_link,
-            delay_overflows,
-            receive_errors,
-            send_errors,
-        } = other;
-        self.packets_sent += packets_sent;
-        self.bytes_sent += bytes_sent;
-        self.packets_received += packets_received;
-        self.bytes_received += bytes_received;
-        self.outbound_dropped_by_link += outbound_dropped_by_link;
-        self.inbound_dropped_by_link += inbound_dropped_by_link;
-        self.delay_overflows += delay_overflows;
-        self.receive_errors += receive_errors;
-        self.send_errors += send_errors;
-    }
-}
-
-impl AddAssign for StackStatistics {
-    fn add_assign(&mut self, other: Self) {
-        // Taken apart, so that a counter that is added later cannot be forgotten here.
-        let Self {
-            carrier,
-            sctp,
-            accept_overflows,
-            out_of_the_blue,
-            not_for_us,
-            handed_over,
-            hand_over_overflows,
-            duplicate_associations,
-        } = other;
-        self.carrier += carrier;
-        self.sctp += sctp;
-        self.accept_overflows += accept_overflows;
-        self.out_of_the_blue += out_of_the_blue;
-        self.not_for_us += not_for_us;
-        self.handed_over += handed_over;
-        self.hand_over_overflows += hand_over_overflows;
-        self.duplicate_associations += duplicate_associations;
     }
 }

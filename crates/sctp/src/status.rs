@@ -2,8 +2,9 @@
 //! STATUS) and what they count.
 
 use std::net::IpAddr;
-use std::ops::AddAssign;
 use std::time::Duration;
+
+use derive_more::AddAssign;
 
 use crate::{PathAddress, PathState};
 
@@ -112,7 +113,7 @@ pub struct AssociationStatistics {
 }
 
 /// Counters of an endpoint, over all its associations since it was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, AddAssign)]
 pub struct EndpointStatistics {
     /// Packets handed out to be sent.
     pub packets_sent: u64,
@@ -137,7 +138,7 @@ pub struct EndpointStatistics {
 }
 
 /// What an endpoint dropped, by reason. Packets, if nothing else is said.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, AddAssign)]
 pub struct DropStatistics {
     /// Too short, or a chunk with broken framing, or chunks that must not be bundled.
     pub malformed: u64,
@@ -201,96 +202,4 @@ pub struct DropStatistics {
     /// ICMP messages that are about an association and say nothing we heed, like a path MTU that
     /// cannot be.
     pub icmp_ignored: u64,
-}
-
-impl AddAssign for EndpointStatistics {
-    fn add_assign(&mut self, other: Self) {
-        // Taken apart, so that a counter that is added later cannot be forgotten here.
-        let Self {
-            packets_sent,
-            bytes_sent,
-            packets_received,
-            bytes_received,
-            retransmitted_by_timeout,
-            retransmitted_fast,
-            t3_expiries,
-            t3_waited,
-            duplicates_received,
-            drops,
-        } = other;
-        self.packets_sent += packets_sent;
-        self.bytes_sent += bytes_sent;
-        self.packets_received += packets_received;
-        self.bytes_received += bytes_received;
-        self.retransmitted_by_timeout += retransmitted_by_timeout;
-        self.retransmitted_fast += retransmitted_fast;
-        self.t3_expiries += t3_expiries;
-        self.t3_waited = self.t3_waited.saturating_add(t3_waited);
-        self.duplicates_received += duplicates_received;
-        self.drops += drops;
-    }
-}
-
-impl AddAssign for DropStatistics {
-    fn add_assign(&mut self, other: Self) {
-        // Taken apart, so that a counter that is added later cannot be forgotten here.
-        let Self {
-            malformed,
-            checksum,
-            port,
-            not_unicast,
-            verification_tag,
-            unknown_path,
-            out_of_the_blue,
-            init,
-            cookie_not_authentic,
-            cookie_stale,
-            cookie_unexpected,
-            init_rate,
-            cookie_rate,
-            restart_with_new_addresses,
-            addresses,
-            too_many_associations,
-            forgotten_tags,
-            replies,
-            chunks,
-            data_no_room,
-            data_reneged,
-            data_out_of_reach,
-            data_invalid_stream,
-            messages_too_large,
-            answers,
-            icmp_unmatched,
-            icmp_verification_tag,
-            icmp_ignored,
-        } = other;
-        self.malformed += malformed;
-        self.checksum += checksum;
-        self.port += port;
-        self.not_unicast += not_unicast;
-        self.verification_tag += verification_tag;
-        self.unknown_path += unknown_path;
-        self.out_of_the_blue += out_of_the_blue;
-        self.init += init;
-        self.cookie_not_authentic += cookie_not_authentic;
-        self.cookie_stale += cookie_stale;
-        self.cookie_unexpected += cookie_unexpected;
-        self.init_rate += init_rate;
-        self.cookie_rate += cookie_rate;
-        self.restart_with_new_addresses += restart_with_new_addresses;
-        self.addresses += addresses;
-        self.too_many_associations += too_many_associations;
-        self.forgotten_tags += forgotten_tags;
-        self.replies += replies;
-        self.chunks += chunks;
-        self.data_no_room += data_no_room;
-        self.data_reneged += data_reneged;
-        self.data_out_of_reach += data_out_of_reach;
-        self.data_invalid_stream += data_invalid_stream;
-        self.messages_too_large += messages_too_large;
-        self.answers += answers;
-        self.icmp_unmatched += icmp_unmatched;
-        self.icmp_verification_tag += icmp_verification_tag;
-        self.icmp_ignored += icmp_ignored;
-    }
 }

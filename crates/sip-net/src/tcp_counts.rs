@@ -1,11 +1,10 @@
 //! What has gone over TCP connections.
 
-use std::ops::AddAssign;
-
+use derive_more::AddAssign;
 use tcp_info::TcpInfo;
 
 /// Packets and bytes of TCP connections, as their kernel counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub(crate) struct TcpCounts {
     /// Segments sent, retransmissions, bare acknowledgements, SYN and FIN included.
     pub(crate) segments_sent: u64,
@@ -17,16 +16,6 @@ pub(crate) struct TcpCounts {
     pub(crate) payload_bytes_received: u64,
     /// Segments retransmitted.
     pub(crate) retransmissions: u64,
-}
-
-impl AddAssign for TcpCounts {
-    fn add_assign(&mut self, other: TcpCounts) {
-        self.segments_sent += other.segments_sent;
-        self.segments_received += other.segments_received;
-        self.payload_bytes_sent += other.payload_bytes_sent;
-        self.payload_bytes_received += other.payload_bytes_received;
-        self.retransmissions += other.retransmissions;
-    }
 }
 
 impl From<TcpInfo> for TcpCounts {

@@ -1,25 +1,19 @@
 //! What a worker takes of a processor.
 
-use std::ops::{AddAssign, Sub};
+use std::ops::Sub;
 use std::time::Duration;
 
+use derive_more::AddAssign;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
 /// Processor time of the workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct ProcessorTime {
     /// In the program.
     pub user: Duration,
     /// In the kernel on its behalf.
     pub system: Duration,
-}
-
-impl AddAssign for ProcessorTime {
-    fn add_assign(&mut self, other: ProcessorTime) {
-        self.user += other.user;
-        self.system += other.system;
-    }
 }
 
 impl Sub for ProcessorTime {

@@ -1,9 +1,9 @@
 //! Counters of the transaction layer.
 
-use std::ops::AddAssign;
+use derive_more::AddAssign;
 
 /// What a transaction layer has done since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct TransactionStatistics {
     /// Requests given to the transport for the first time, ACKs included; and all that the user
     /// sends without a transaction, since only the user knows which of those repeat others.
@@ -42,42 +42,5 @@ impl TransactionStatistics {
     /// All messages given to the transport again.
     pub fn retransmissions(&self) -> u64 {
         self.request_retransmissions + self.response_retransmissions
-    }
-}
-
-/// The counters of several layers together.
-impl AddAssign for TransactionStatistics {
-    fn add_assign(&mut self, other: TransactionStatistics) {
-        // Taken apart, so that no counter can be forgotten.
-        let TransactionStatistics {
-            requests_sent,
-            request_retransmissions,
-            responses_sent,
-            response_retransmissions,
-            requests_received,
-            responses_received,
-            requests_absorbed,
-            responses_absorbed,
-            stray_responses,
-            malformed,
-            overloaded,
-            timeouts,
-            ack_timeouts,
-            send_failures,
-        } = other;
-        self.requests_sent += requests_sent;
-        self.request_retransmissions += request_retransmissions;
-        self.responses_sent += responses_sent;
-        self.response_retransmissions += response_retransmissions;
-        self.requests_received += requests_received;
-        self.responses_received += responses_received;
-        self.requests_absorbed += requests_absorbed;
-        self.responses_absorbed += responses_absorbed;
-        self.stray_responses += stray_responses;
-        self.malformed += malformed;
-        self.overloaded += overloaded;
-        self.timeouts += timeouts;
-        self.ack_timeouts += ack_timeouts;
-        self.send_failures += send_failures;
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
+use derive_more::AddAssign;
 use sctp::{AssociationState, EndpointConfig, PathState, PathStatus};
 use sim::{HostId, Sent, Simulation};
 use sim_transport::{FlowId, Load, Packet, TcpConfig, TransportHost};
 
 use super::cut::tsns;
 use crate::context::Context;
-use crate::pair::{Pair, Way, address};
+use crate::pair::{NetworkConfig, Pair, address};
 use crate::published::stated;
 
 /// One that fills a packet.
@@ -35,7 +35,7 @@ pub(super) struct Halts {
 }
 
 /// How often something was not as it should be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub(super) struct Odd {
     /// Messages that came twice.
     pub(super) doubled: usize,
@@ -45,15 +45,6 @@ pub(super) struct Odd {
     pub(super) uneven: usize,
     /// Chunks that a timeout sends again to where they were lost.
     pub(super) astray: usize,
-}
-
-impl AddAssign for Odd {
-    fn add_assign(&mut self, other: Odd) {
-        self.doubled += other.doubled;
-        self.unexplained += other.unexplained;
-        self.uneven += other.uneven;
-        self.astray += other.astray;
-    }
 }
 
 impl Halts {
@@ -102,7 +93,7 @@ pub(super) fn observe(context: &Context, trials: u64) -> anyhow::Result<Halts> {
 
 /// The longest halt in a transfer over so many paths, and what was not as it should be.
 fn transfer(context: &Context, number: u64, paths: usize) -> anyhow::Result<(f64, Odd)> {
-    let way = Way {
+    let network = NetworkConfig {
         rate: Some(RATE),
         queue: QUEUE,
         loss: stated("failover", "loss") / 100.0,
@@ -114,8 +105,8 @@ fn transfer(context: &Context, number: u64, paths: usize) -> anyhow::Result<(f64
         association_max_retrans: 1000,
         ..EndpointConfig::default()
     };
-    let ways = vec![way; paths];
-    let mut pair = Pair::new(context, number, &ways, &config, TcpConfig::default());
+    let networks = vec![network; paths];
+    let mut pair = Pair::new(context, number, &networks, &config, TcpConfig::default());
     pair.simulation.record();
     let flow = pair.open_sctp(Load::Greedy {
         message: MESSAGE,
