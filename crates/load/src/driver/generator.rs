@@ -1,31 +1,26 @@
-//! A run: its workers, and what they measured together.
+//! The generator: its workers, and what they measured together.
 
 use std::net::SocketAddr;
-use std::num::NonZero;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ahash::RandomState;
-use rand::{Rng, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip_net::WireStatistics;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 use super::background::{BackgroundTotal, Running};
-use super::coalescing::CoalescingLimits;
-use super::command::{Command, Control, Mailbox, Reply, Report};
+use super::command::{Command, Control, Reply, Report};
 use super::config::{Connections, GeneratorConfig, Role};
 use super::error::LoadError;
-use super::media::{CallsWithMedia, MediaTotal};
-use super::phase::Population;
+use super::media::MediaTotal;
 use super::plan::LoadPlan;
 use super::usage::ProcessorTime;
-use super::users::Users;
-use super::{open_files, setup, worker};
+use super::{open_files, start};
 use crate::arrivals::{Share, Validity, ValidityLimits};
-use crate::engine::{Counters, Engine, EngineConfig, UserRange};
+use crate::engine::Counters;
 use crate::statistics::Statistics;
 
 /// When is looked again at what a run has measured, after its very beginning, where that is nothing.
@@ -121,8 +116,8 @@ impl LoadGenerator {
     /// # Errors
     /// When sockets cannot be opened, the target refuses connections, or settings contradict each other.
     pub async fn start(config: GeneratorConfig) -> Result<LoadGenerator, LoadError> {
-        check(&config)?;
-        let count = workers(&config);
+        start::check(&config)?;
+        let count = start::workers(&config);
         if config.connections == Connections::PerUser {
             open_files::allow(2 * u64::from(config.users));
         }
@@ -140,10 +135,10 @@ impl LoadGenerator {
             };
             let (config, replies) = (config.clone(), sender.clone());
             let rng = ChaCha12Rng::from_rng(&mut rng);
-            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             let thread = thread::Builder::new()
                 .name(format!("load-{worker}"))
-                .spawn(move || begin_worker(&config, share, rng, replies, sender))?;
+                .spawn(move || start::start_worker(&config, share, rng, replies, sender))?;
             threads.push(thread);
             built.push(receiver);
         }
@@ -324,7 +319,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Waits until workers have done what they were sender, or have had their time, and collects what they
+    /// Waits until workers have done what they were told, or have had their time, and collects what they
     /// measured.
     async fn fulfil(
         &mut self,
@@ -482,183 +477,9 @@ impl Collected {
     }
 }
 
-/// What a worker has built in its thread.
-struct Built {
-    mailbox: Mailbox,
-    listening: Option<SocketAddr>,
-    encapsulation: Option<SocketAddr>,
-}
-
-/// Tells of a worker that panics: whoever waits for what each worker says would wait for ever, since the others go on.
-struct Farewell(UnboundedSender<Reply>);
-
-impl Drop for Farewell {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.send(Reply::Failed(LoadError::Stopped)).ok();
-        }
-    }
-}
-
-/// The thread of a worker: its sockets are opened in it, since what carries some transports runs on one
-/// thread alone.
-fn begin_worker(
-    config: &GeneratorConfig,
-    share: Share,
-    mut rng: ChaCha12Rng,
-    replies: UnboundedSender<Reply>,
-    sender: oneshot::Sender<Result<Built, LoadError>>,
-) {
-    let _farewell = Farewell(replies.clone());
-    let population = population(config, share);
-    let link_seed = rng.next_u64();
-    let hasher = hasher(&mut rng);
-    let engine_config = EngineConfig {
-        users: sides(population),
-        ..config.engine.clone()
-    };
-    let engine_rng = ChaCha12Rng::from_rng(&mut rng);
-    let mut engine = Engine::new(engine_config, engine_rng, Instant::now());
-    for script in &config.scripts {
-        engine.add_script(script.clone());
-    }
-    let mut users = Users::new(engine);
-    let setup = match setup::build(config, population, link_seed, hasher, &mut users) {
-        Ok(setup) => setup,
-        Err(error) => {
-            sender.send(Err(error)).ok();
-            return;
-        }
-    };
-    let media = match CallsWithMedia::open(config) {
-        Ok(media) => media,
-        Err(error) => {
-            sender.send(Err(error)).ok();
-            return;
-        }
-    };
-    if let Some(media) = &media {
-        users.engine.set_media(Box::new(media.clone()));
-    }
-    let (commands, obeyed) = mpsc::channel();
-    let built = Built {
-        mailbox: Mailbox::new(commands, setup.carrier.waker()),
-        listening: setup.listening,
-        encapsulation: setup.encapsulation,
-    };
-    if sender.send(Ok(built)).is_err() {
-        return;
-    }
-    let coalescing = CoalescingLimits::new(config, setup.carrier.is_stamped());
-    worker::run(worker::Parts {
-        users,
-        carrier: setup.carrier,
-        media,
-        population,
-        commands: obeyed,
-        replies,
-        records: config.records.clone(),
-        interval: config.interval,
-        connect_by: Instant::now() + config.connect_within,
-        coalescing,
-        transport: config.transport,
-        has_second: config.second_target.is_some(),
-        rng,
-    });
-}
-
-/// What makes no sense, before anything is opened.
-fn check(config: &GeneratorConfig) -> Result<(), LoadError> {
-    match config.users {
-        0 => Err(LoadError::Settings("a run needs at least one user")),
-        MOST_USERS.. => Err(LoadError::Settings("a run has 100,000,000 callers at most")),
-        _ if config.second_target.is_some() && setup::is_listening(config) => {
-            Err(LoadError::Settings("direct calls have no second next hop"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// User numbers have 32 bits, and so have numbers of connections.
-const MOST_USERS: u32 = 100_000_001;
-
-/// How many workers there are.
-fn workers(config: &GeneratorConfig) -> u32 {
-    // Listeners of `sip_net` do not share their address with others.
-    if setup::is_listening(config) && !setup::is_plain(config) {
-        return 1;
-    }
-    let wanted = match config.workers {
-        0 => thread::available_parallelism().map_or(1, NonZero::get),
-        workers => workers,
-    };
-    u32::try_from(wanted).unwrap_or(u32::MAX).min(config.users)
-}
-
-/// The users of a worker: every n-th of each side.
-fn population(config: &GeneratorConfig, share: Share) -> Population {
-    let range = |first: u32| UserRange {
-        first: first + share.worker,
-        count: share.of(config.users.into()) as u32,
-        step: share.workers,
-    };
-    let none = UserRange {
-        count: 0,
-        ..range(1)
-    };
-    Population {
-        callers: if config.role.has_callers() {
-            range(1)
-        } else {
-            none
-        },
-        callees: if config.role.has_callees() {
-            range(1 + config.users)
-        } else {
-            none
-        },
-        all_callers: config.users,
-        share,
-    }
-}
-
-fn sides(population: Population) -> Vec<UserRange> {
-    let both = [population.callers, population.callees];
-    both.into_iter().filter(|range| range.count > 0).collect()
-}
-
-/// A hasher whose keys a peer cannot guess and a seed repeats.
-fn hasher(rng: &mut impl Rng) -> RandomState {
-    RandomState::with_seeds(
-        rng.next_u64(),
-        rng.next_u64(),
-        rng.next_u64(),
-        rng.next_u64(),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_worker_that_panics_says_so() {
-        let (sender, mut replies) = unbounded_channel();
-        let other = sender.clone();
-        let worker = |fails: bool| {
-            let farewell = Farewell(sender.clone());
-            thread::spawn(move || {
-                let _farewell = farewell;
-                assert!(!fails, "a panic that this test wants");
-            })
-        };
-        worker(false).join().unwrap();
-        assert!(replies.try_recv().is_err());
-        worker(true).join().unwrap_err();
-        let reply = replies.try_recv();
-        assert!(matches!(reply, Ok(Reply::Failed(LoadError::Stopped))));
-        drop(other);
-    }
 
     #[test]
     fn the_first_look_comes_soon() {

@@ -57,6 +57,7 @@ mod open_files;
 mod phase;
 mod plan;
 mod setup;
+mod start;
 mod usage;
 mod users;
 mod worker;

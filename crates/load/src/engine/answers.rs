@@ -7,8 +7,8 @@ use super::config::ConnectionId;
 use super::identity::{SessionId, write_decimal};
 use super::received::Received;
 use super::recently_ended::EndedSession;
-use super::render::{write_line, write_vias};
 use super::time::Moment;
+use super::writing::{write_line, write_vias};
 
 /// The methods that the engine's own users understand, as Allow lists them.
 const ALLOW: &[u8] = b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS\r\n";

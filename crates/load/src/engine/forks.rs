@@ -5,9 +5,9 @@ use sip::Method;
 use super::Engine;
 use super::identity::NOBODY;
 use super::received::{Received, address_uri};
-use super::render::{copy_credentials, write_line};
 use super::session::{RequestIdentity, State, route_set};
 use super::time::Time;
+use super::writing::{copy_credentials, write_line};
 use crate::record::Party;
 use crate::script::{Script, StepNumber};
 

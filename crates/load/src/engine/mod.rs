@@ -85,6 +85,7 @@ mod transmit_queue;
 mod trigger;
 mod users;
 mod wheel;
+mod writing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -8,11 +8,10 @@ use super::config::ConnectionId;
 use super::identity::{NOBODY, Owner};
 use super::received::{Received, address_uri, seconds};
 use super::recently_ended::EndedSession;
-use super::render::write_contact;
 use super::session::{Cancel, ClientState, Session, State};
-use super::time::Moment;
-use super::time::Time;
+use super::time::{Moment, Time};
 use super::trigger::Trigger;
+use super::writing::write_contact;
 use crate::record::{Failure, Outcome, Party};
 use crate::script::{Kind, Script, Step};
 
@@ -226,7 +225,7 @@ impl Engine {
         if !is_expected && self.tries_again(script, index, response, status, is_invite, trigger) {
             return;
         }
-        self.note_final(script, index, response, status, is_invite, &method, trigger);
+        self.note_final(script, index, response, status, is_invite, trigger);
         if is_invite && status < 300 && !self.begin_dialog(index, response) {
             let outcome = Outcome::Failed(Failure::Malformed);
             self.finish(script, index, outcome, trigger);
@@ -248,7 +247,6 @@ impl Engine {
     }
 
     /// Notes the times and the status of a final response.
-    #[allow(clippy::too_many_arguments, reason = "each says another thing")]
     fn note_final(
         &mut self,
         script: &Script,
@@ -256,7 +254,6 @@ impl Engine {
         response: &Received<'_>,
         status: u16,
         is_invite: bool,
-        method: &Method,
         trigger: &Trigger<'_>,
     ) {
         let received = trigger.moment.received;
@@ -264,6 +261,8 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
+        let method = &session.client(is_invite).request.method;
+        let is_register = *method == Method::Register;
         if *method == Method::Bye {
             if session.times.bye_answered.set_once(received) {
                 session.notes.bye_status = status;
@@ -275,7 +274,7 @@ impl Engine {
         if is_recorded && session.times.answered.set_once(received) {
             session.notes.status = status;
         }
-        if *method == Method::Register && status < 300 {
+        if is_register && status < 300 {
             let mut contact = Vec::new();
             if let Some(connection) = self.connections.get(session.connection) {
                 let directory = &self.config.directory;

@@ -9,13 +9,11 @@ use sip::Method;
 use super::config::ConnectionId;
 use super::identity::NOBODY;
 use super::received::Received;
-use super::render::{
-    MAXIMUM_MESSAGE, RenderContext, RenderState, SessionContext, copy_credentials, write_follower,
-    write_message,
-};
+use super::render::{MAXIMUM_MESSAGE, RenderContext, RenderState, SessionContext, write_message};
 use super::session::{Ack, Cancel, ClientState, RequestIdentity};
 use super::time::Time;
 use super::trigger::Trigger;
+use super::writing::{copy_credentials, write_follower};
 use super::{Engine, Failed};
 use crate::record::{Failure, Outcome, Party};
 use crate::script::{Kind, Script, Send, Start, Step, StepNumber, Template};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 /// A histogram that keeps only what is not zero, in steps of at most 1/64 of the delay: as small as its
-/// samples are alike, so that there can be one for each second of an hour.
+/// samples are alike, so that there can be one for each second of an hour. An HDR histogram of two figures takes four times
+/// the memory, and every live report copies all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sketch {
     /// Number of a step and samples in it, in the order of steps; never zero samples.
