@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use load::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
-use load::driver::{LoadPlan, LoadGenerator, LoadModel, GeneratorConfig};
+use load::driver::{GeneratorConfig, LoadGenerator, LoadModel, LoadPlan};
 use load::engine::EngineConfig;
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
@@ -107,7 +107,7 @@ async fn calls_per_second(model: LoadModel) -> anyhow::Result<(f64, f64)> {
     load.register(None, PATIENCE).await?;
     let plan = LoadPlan {
         drain: Some(Duration::ZERO),
-        ..LoadPlan::new(GeneratorConfig::CALL, pace)
+        ..LoadPlan::new(GeneratorConfig::CALL, model)
     };
     let outcome = load.run(plan).await?;
     load.shutdown().await;

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use load::driver::{LoadPlan, LoadGenerator, GeneratorConfig};
+use load::driver::{GeneratorConfig, LoadGenerator, LoadPlan};
 use load::engine::EngineConfig;
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};

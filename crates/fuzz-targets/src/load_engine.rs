@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use load::engine::{Connection, ConnectionId, Directory, Engine, EngineConfig, UserRange, NewSession};
+use load::engine::{
+    Connection, ConnectionId, Directory, Engine, EngineConfig, NewSession, UserRange,
+};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, Script};
 use rand::SeedableRng;

@@ -1,6 +1,6 @@
 //! What a run is to do, and what came of it.
 
-use load::driver::{LoadPlan, Outcome, Role, GeneratorConfig};
+use load::driver::{GeneratorConfig, LoadPlan, Outcome, Role};
 
 /// What is to be done.
 #[derive(Debug)]

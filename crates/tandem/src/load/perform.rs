@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use load::driver::{LoadGenerator, Outcome, LoadModel, Snapshot};
+use load::driver::{LoadGenerator, LoadModel, Outcome, Snapshot};
 
 use super::common::Outputs;
 use super::display::{Display, Phase};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use load::driver::{Connections, LoadPlan, LoadGenerator, LoadModel, GeneratorConfig};
+use load::driver::{Connections, GeneratorConfig, LoadGenerator, LoadModel, LoadPlan};
 use load::engine::EngineConfig;
 use load::script::builtin::{AnswerPlan, CallPlan};
 use sip::Transport;

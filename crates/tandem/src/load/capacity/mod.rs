@@ -18,7 +18,7 @@ use load::capacity::{
     Ladder, LadderParameters, LimitSearchParameters, Part, Procedure, SearchParameters, Setup,
     Sipstone, SipstoneParameters, Step, StepResult, StepRunner, StepSummary, Workload,
 };
-use load::driver::{Background, Role, GeneratorConfig, TaskKind};
+use load::driver::{Background, GeneratorConfig, Role, TaskKind};
 use load::engine::{Directory, EngineConfig, RegistrationPlan};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, Script, ScriptId};

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use anyhow::Context;
 use load::capacity::{Part, Setup, Workload};
-use load::driver::{Task, Peers, Role, GeneratorConfig, TaskKind};
+use load::driver::{GeneratorConfig, Peers, Role, Task, TaskKind};
 use load::scenario::{Options, Scenario};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Script, ScriptId};

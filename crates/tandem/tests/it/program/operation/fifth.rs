@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use load::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
-use load::driver::{LoadPlan, LoadGenerator, LoadModel, GeneratorConfig};
+use load::driver::{GeneratorConfig, LoadGenerator, LoadModel, LoadPlan};
 use load::engine::EngineConfig;
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
