@@ -1,4 +1,4 @@
-//! What became of one attempt: a call, a registration, or another request.
+//! Records of attempts that have ended: calls, registrations, other requests.
 //!
 //! An engine hands out a record when an attempt has ended. Everything that statistics say is made of
 //! records; an engine keeps none.
@@ -10,7 +10,7 @@ use sip::Method;
 
 use crate::script::ScriptId;
 
-/// What became of one attempt.
+/// The record of one attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// A call of ours was set up and is going to be held: what is known of it so far, its outcome still
@@ -45,7 +45,7 @@ impl Record {
 pub struct Attempt {
     /// Which script it was a run of.
     pub script: ScriptId,
-    /// Whether it was begun by our user or by a peer.
+    /// Our user's party: the caller, or the callee of an attempt that a peer has begun.
     pub party: Party,
     /// The number of our user; 0 where it is none of the emulated ones.
     pub user: u32,
@@ -152,7 +152,7 @@ pub struct RequestRecord {
     pub answered: Option<Duration>,
 }
 
-/// Who began.
+/// The calling or the called party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Party {
     /// Our user: [`Engine::begin`](crate::engine::Engine::begin).

@@ -1,4 +1,4 @@
-//! What is said between a run and its workers.
+//! Commands to workers and their replies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -15,7 +15,7 @@ use super::usage::ProcessorTime;
 use crate::engine::Counters;
 use crate::statistics::Statistics;
 
-/// What a worker is to do.
+/// A command to a worker.
 #[derive(Clone, Debug)]
 pub(super) enum Command {
     /// Register all users, so many a second of all workers together, or as fast as the registrar answers.
@@ -38,7 +38,7 @@ pub(super) enum Command {
     Resume { now: Instant },
     /// Begin nothing more.
     Stop,
-    /// Tell what there is so far.
+    /// Report the statistics so far.
     Report,
     /// End the run: what is under way is given up.
     Finish,
@@ -48,7 +48,7 @@ pub(super) enum Command {
     Shutdown,
 }
 
-/// What a worker tells.
+/// A reply of a worker.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// It cannot begin, or cannot go on.
@@ -63,7 +63,7 @@ pub(super) enum Reply {
     Finished(Box<Report>),
 }
 
-/// What a worker knows.
+/// The statistics and state of a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     pub(super) statistics: Statistics,
@@ -87,7 +87,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Adds what another worker knows of the same run.
+    /// Adds the report of another worker on the same run.
     pub(super) fn add(&mut self, other: Report) {
         self.statistics.merge(&other.statistics);
         self.scheduled += other.scheduled;
@@ -107,7 +107,7 @@ impl Report {
     }
 }
 
-/// How a worker is spoken to.
+/// The way to send commands to a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Mailbox {
     commands: mpsc::Sender<Command>,
@@ -119,7 +119,7 @@ impl Mailbox {
         Mailbox { commands, waker }
     }
 
-    /// Says something. A worker that has ended does not hear it.
+    /// Sends a command. A worker that has ended does not receive it.
     pub(super) fn send(&self, command: Command) {
         if self.commands.send(command).is_ok() {
             self.waker.wake();

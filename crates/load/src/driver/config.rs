@@ -1,4 +1,4 @@
-//! What a run is told.
+//! Settings of a load generator.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::record::Record;
 use crate::script::builtin::{self, AnswerPlan, BuiltinError, CallPlan};
 use crate::script::{Script, ScriptId};
 
-/// What [`LoadGenerator::start`](super::LoadGenerator::start) is told: who the emulated users are and how they reach
-/// the system under test. What they do is said by a [`LoadPlan`](super::LoadPlan) later.
+/// Settings for [`LoadGenerator::start`](super::LoadGenerator::start): the emulated users, and how they reach the system
+/// under test. Their tasks follow with a [`LoadPlan`](super::LoadPlan).
 #[derive(Clone, Debug)]
 pub struct GeneratorConfig {
     /// The transport.
@@ -154,7 +154,7 @@ pub enum Connections {
     PerUser,
 }
 
-/// What calls do with their media.
+/// The media of calls.
 #[derive(Clone, Debug)]
 pub struct MediaPlan {
     /// What is played.

@@ -1,4 +1,4 @@
-//! The generator: its workers, and what they measured together.
+//! The load generator: starts workers, gives them plans, and merges their statistics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::arrivals::{Share, Validity, ValidityLimits};
 use crate::engine::Counters;
 use crate::statistics::Statistics;
 
-/// When is looked again at what a run has measured, after its very beginning, where that is nothing.
+/// When the first report follows after the very beginning of a run, which has nothing to report.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
 
-/// From one such look to the next at least.
+/// The shortest time between reports.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
 /// How often it is looked whether users that were refused are registered after all.
 const REGISTRATION_CHECK: Duration = Duration::from_millis(50);
 
-/// How much longer than connections may take to open a worker may take to say so.
+/// How much longer than its connections a worker may take to reply.
 const REPLY_MARGIN: Duration = Duration::from_secs(10);
 
 /// How long a registrar may take to remove all bindings, and how much longer for each.
@@ -60,7 +60,7 @@ pub struct LoadGenerator {
     users: u32,
 }
 
-/// What is known while a run goes on.
+/// The statistics of a run that is under way.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Since it began.
@@ -81,7 +81,7 @@ pub struct Snapshot {
     pub changes: u64,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// From the beginning until all that was begun had ended, or had had its time.
@@ -310,7 +310,7 @@ impl LoadGenerator {
         Ok(())
     }
 
-    /// What a worker says next.
+    /// The next reply of a worker.
     async fn reply(&mut self) -> Result<Reply, LoadError> {
         match self.replies.recv().await {
             Some(Reply::Failed(error)) => Err(error),
@@ -421,7 +421,7 @@ impl LoadGenerator {
         Ok(outcome)
     }
 
-    /// Puts what is known where those who look on see it.
+    /// Publishes the statistics so far.
     fn show(&self, started: Instant, sum: Report, changes: u64) {
         self.live.send_replace(Arc::new(Snapshot {
             time: started.elapsed(),
@@ -442,8 +442,7 @@ impl Drop for LoadGenerator {
     }
 }
 
-/// How long after a look at what was measured the next one is: soon at the beginning of a run, when whoever watches has
-/// seen nothing, and there is little to copy.
+/// How long after a report the next one follows: soon at the beginning of a run, when there is little to copy.
 fn until_next_look(every: Duration, so_far: Duration) -> Duration {
     so_far.max(FIRST_LOOK).min(every).max(SHORTEST_LOOK)
 }
@@ -460,7 +459,7 @@ struct Until {
 /// Longer than any run.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What workers tell, put together.
+/// The reports of workers, merged.
 #[derive(Debug, Default)]
 struct Collected {
     reports: usize,

@@ -1,4 +1,4 @@
-//! The media of a worker's calls: its engine tells of the calls, ports carry what they play and hear.
+//! The media of a worker's calls: its engine reports the calls, ports carry their packets.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::record::Party;
 /// buffers, is not lost then.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// What the media of a run did.
+/// Statistics of the media of a run.
 #[derive(Clone, Debug, Default)]
 pub struct MediaTotal {
     /// Calls of our callers.

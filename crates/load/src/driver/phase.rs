@@ -1,4 +1,4 @@
-//! What a worker is activity: its share of the arrivals of a plan, or the registration of its users.
+//! The phase of a worker: its share of the arrivals of a plan, or the registration of its users.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::record::{Party, Record};
 use crate::script::ScriptId;
 use crate::statistics::Statistics;
 
-/// Attempts that are begun before it is looked at what has come.
+/// Attempts that are begun before received messages are read.
 const BEGUN_AT_ONCE: usize = 64;
 
 /// Registrations that a worker has under way while it registers all users as fast as it can.
 const REGISTRATIONS_AT_ONCE: usize = 256;
 
-/// What users a worker has.
+/// The users of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Population {
     pub(super) callers: UserRange,
@@ -29,7 +29,7 @@ pub(super) struct Population {
     pub(super) share: Share,
 }
 
-/// What a worker is activity.
+/// The phase of a worker.
 #[derive(Debug)]
 pub(super) struct Phase {
     activity: Activity,
@@ -79,7 +79,7 @@ enum Activity {
     Serving,
 }
 
-/// Whose turn it is, of callers, of peers, and of what is to be done.
+/// Takes callers, peers and tasks in turn.
 #[derive(Debug)]
 struct Rotation {
     population: Population,
@@ -436,7 +436,7 @@ impl Phase {
 }
 
 impl Rotation {
-    /// What is done next, by whom, and with whom.
+    /// The next task with its caller and peer.
     fn next(&mut self, tasks: &[Task]) -> Option<(TaskKind, u32, u32)> {
         let task = match tasks {
             [] => return None,

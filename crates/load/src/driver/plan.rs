@@ -1,14 +1,14 @@
-//! What users do in one run.
+//! The plan of a run: tasks, load model, limits.
 
 use std::time::Duration;
 
 use crate::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
 use crate::script::ScriptId;
 
-/// What callers do, how often, and until when. Callees answer whatever the plan is.
+/// The tasks of callers, how often they begin, and until when. Callees answer under every plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadPlan {
-    /// What is done. Of several each arrival does one, as often as their shares say.
+    /// Tasks. Each arrival does one of them, as often as their shares say.
     pub tasks: Vec<Task>,
     /// When it is begun, and until when.
     pub model: LoadModel,
@@ -21,18 +21,18 @@ pub struct LoadPlan {
     pub drain: Option<Duration>,
 }
 
-/// One thing that callers do.
+/// A task of callers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Task {
-    /// What is done.
+    /// Its kind.
     pub kind: TaskKind,
     /// How often, beside others.
     pub share: f64,
-    /// Who is at the other end.
+    /// The users at the other end.
     pub peers: Peers,
 }
 
-/// What a caller does.
+/// The kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
     /// Runs a script.
@@ -43,7 +43,7 @@ pub enum TaskKind {
     Unregister,
 }
 
-/// Who is called.
+/// The users that are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers {
     /// By user i of n callers user n + i.

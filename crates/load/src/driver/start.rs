@@ -23,7 +23,7 @@ use super::{setup, worker};
 use crate::arrivals::Share;
 use crate::engine::{Engine, EngineConfig, UserRange};
 
-/// What a worker has built in its thread.
+/// What the generator needs of a worker that has started.
 pub(super) struct Built {
     pub(super) mailbox: Mailbox,
     pub(super) listening: Option<SocketAddr>,
@@ -108,7 +108,7 @@ pub(super) fn start_worker(
     });
 }
 
-/// What makes no sense, before anything is opened.
+/// Checks settings before anything is opened.
 pub(super) fn check(config: &GeneratorConfig) -> Result<(), LoadError> {
     match config.users {
         0 => Err(LoadError::Settings("a run needs at least one user")),

@@ -1,4 +1,4 @@
-//! What a worker takes of a processor.
+//! The processor time of workers.
 
 use std::ops::Sub;
 use std::time::Duration;

@@ -31,7 +31,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const RECORDS_AT_ONCE: usize = 512;
 const OLDEST_RECORD: Duration = Duration::from_secs(1);
 
-/// What a worker is made of.
+/// The parts of a worker.
 pub(super) struct Parts {
     pub(super) users: Users,
     pub(super) carrier: Carrier,
@@ -353,7 +353,7 @@ impl Worker {
     }
 }
 
-/// Records on their way to whoever wants each of them.
+/// Records that are handed on in batches.
 struct Records {
     to: SyncSender<Vec<Record>>,
     kept: Vec<Record>,

@@ -13,7 +13,7 @@ use crate::script::{
 const MAXIMUM_VALUE: usize = 16 * 1024;
 
 impl Engine {
-    /// Does what a step does beside sending and waiting.
+    /// Runs the actions of a step.
     pub(super) fn act(
         &mut self,
         script: &Script,
@@ -86,7 +86,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a text says.
+    /// Renders a text.
     pub(super) fn text(
         &mut self,
         script: &Script,
@@ -124,7 +124,7 @@ impl Engine {
         out
     }
 
-    /// What is in a variable.
+    /// The value of a variable.
     pub(super) fn variable(&self, index: u32, variable: Variable) -> Option<&[u8]> {
         self.sessions.get(index)?.variable(variable)
     }

@@ -1,4 +1,4 @@
-//! Responses that scripts send: what they answer, and what becomes of the server transactions.
+//! Responses that scripts send, and the state of their server transactions.
 
 use std::ops::Range;
 

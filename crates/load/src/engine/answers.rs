@@ -1,4 +1,4 @@
-//! Answers that the engine gives by itself: to what belongs to nothing, and to what no script expects.
+//! Responses that the engine sends by itself: to requests outside of any session, and to those that no script expects.
 
 use sip::{Method, StartLine};
 

@@ -1,4 +1,4 @@
-//! Credentials: what servers have asked for, and what is answered (RFC 3261 section 22, RFC 7616).
+//! Authentication: challenges and credentials (RFC 3261 section 22, RFC 7616).
 
 use std::io::Write;
 
@@ -34,7 +34,7 @@ pub(super) struct Understood {
 }
 
 /// Takes in the challenges of a 401 or 407: of each realm the first one that we understand (RFC 8760
-/// section 2.4). Those known before for the same realm are forgotten.
+/// section 2.4). Earlier challenges of the same realm are forgotten.
 pub(super) fn learn(
     known: &mut Vec<Challenged>,
     response: &Received<'_>,

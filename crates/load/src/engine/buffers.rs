@@ -1,4 +1,4 @@
-//! Memory for what sessions keep.
+//! A pool of buffers for the texts that sessions keep.
 
 /// Memory for texts that are kept for a while: given back, it is used again, for texts of the same size.
 #[derive(Debug, Default)]
@@ -10,7 +10,7 @@ pub(super) struct Buffers {
 /// How many of each size are kept for use.
 const MAXIMUM: usize = 4_096;
 
-/// What a dialog has to know of the other side fits into a small one as a rule, in octets.
+/// Octets of a small one: the texts of a dialog fit as a rule.
 const SMALL: usize = 256;
 
 /// The largest that are kept for use, in octets.

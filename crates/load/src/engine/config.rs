@@ -1,4 +1,4 @@
-//! What an engine is told when it is made.
+//! Settings of an engine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl Default for RegistrationPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
-/// What an engine has to know of a connection in order to write messages.
+/// A connection, as messages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The transport.

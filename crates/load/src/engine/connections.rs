@@ -1,4 +1,4 @@
-//! What an engine knows of connections.
+//! The connections of an engine: addresses as text, whether they are lost, and their alternatives.
 
 use super::config::{Connection, ConnectionId};
 
@@ -123,14 +123,14 @@ impl Connections {
         self.get(id).is_some_and(ConnectionText::is_unreliable)
     }
 
-    /// The other connection for what nobody answers on one, where it is open.
+    /// The alternative of a connection, if it is open.
     pub(super) fn alternative(&self, id: ConnectionId) -> Option<ConnectionId> {
         let alternative = *self.alternatives.get(id.0 as usize)?;
         alternative.filter(|alternative| self.is_open(*alternative))
     }
 
-    /// By which connection goes what begins now: by this one, or the other while it is not open. One that is lost
-    /// is told, one that has never been is not.
+    /// The connection for a new session: this one, or its alternative while it is not open. One that is lost is given, one
+    /// that has never been open is not.
     pub(super) fn way(&self, id: ConnectionId) -> Option<ConnectionId> {
         if self.is_open(id) {
             return Some(id);

@@ -1,8 +1,8 @@
-//! What an engine counts.
+//! The counters of an engine.
 
 use std::ops::AddAssign;
 
-/// Messages and what was odd about them, since the engine was made.
+/// Counters of messages since the engine was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Attempts begun by our users.
@@ -25,9 +25,9 @@ pub struct Counters {
     pub provisional_responses: u64,
     /// Final responses by class: 2xx, 3xx, 4xx, 5xx, 6xx.
     pub final_responses: [u64; 5],
-    /// What is no SIP message, or lacks what an answer needs; dropped.
+    /// Messages that are not SIP, or lack mandatory header fields; dropped.
     pub malformed: u64,
-    /// Responses that no session waits for, dropped: those that came late, and those that belong to nothing.
+    /// Responses that no session waits for, dropped: late ones, and others.
     pub stray_responses: u64,
     /// 2xx of further callees of forked INVITEs, whose dialogs were acknowledged and ended; repetitions
     /// included.

@@ -1,8 +1,8 @@
-//! What users are called, by number, and with which passwords they authenticate.
+//! Names and passwords of users, by number.
 
 use super::identity::write_decimal;
 
-/// What users are called, by number; shared by all engines of a run.
+/// Names and passwords of users, by number; shared by all engines of a run.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// Users of a list come first: user n is row n-1.

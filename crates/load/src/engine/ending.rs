@@ -1,4 +1,4 @@
-//! How sessions end: their records, what they owe their peers, and what is left of them.
+//! The end of sessions: their records, the BYE or CANCEL that their peers need, and what is kept for retransmissions.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Sends what a session owes its peer: a call that is not wanted any more is cancelled, refused or hung up.
+    /// Cancels, refuses or hangs up a call that its script has given up.
     fn clean_up(&mut self, script: &Script, index: u32, trigger: &Trigger<'_>) {
         let now = trigger.moment.now;
         let Some(session) = self.sessions.get_mut(index) else {
@@ -107,8 +107,8 @@ impl Engine {
         self.hang_up(script, index, now);
     }
 
-    /// After a turn: copies what may have to be sent again, sets the deadline, or frees the place of a session
-    /// that is over.
+    /// After an event: copies responses that may be retransmitted and sets the deadline of a session, or frees its place
+    /// when it is over.
     pub(super) fn end_turn(&mut self, script: &Script, index: u32, now: Time) {
         let Some(session) = self.sessions.get(index) else {
             return;
@@ -127,7 +127,7 @@ impl Engine {
         self.sessions.arm(index);
     }
 
-    /// Frees the place of a session. What its peer may repeat is remembered.
+    /// Frees the place of a session. Its last answer is kept for retransmissions of the peer.
     fn release(&mut self, index: u32, now: Time) {
         let Some(session) = self.sessions.get(index) else {
             return;
@@ -141,7 +141,7 @@ impl Engine {
         self.sessions.release(index, &mut self.buffers);
     }
 
-    /// What is remembered of a session, and under which fingerprint.
+    /// The answer that is kept of a session, and its fingerprint.
     fn remains_of(&self, session: &Session, id: SessionId) -> Option<(u64, EndedSession)> {
         if session.party == Party::Callee {
             let dialog = &session.dialog;
@@ -169,7 +169,7 @@ impl Engine {
         Some((call_id, refused))
     }
 
-    /// What a user does after one of its sessions.
+    /// Updates the user of a session that has ended.
     fn release_user(&mut self, script: &Script, index: u32, outcome: Outcome, now: Time) {
         let Some(session) = self.sessions.get(index) else {
             return;
@@ -186,7 +186,7 @@ impl Engine {
         }
     }
 
-    /// What a registration has given.
+    /// Updates the registration of a user.
     fn note_registration(&mut self, place: u32, index: u32, outcome: Outcome, now: Time) {
         let Some(session) = self.sessions.get(index) else {
             return;

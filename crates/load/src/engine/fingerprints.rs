@@ -1,4 +1,4 @@
-//! Keyed hashes of what comes from the network: short to keep, and not to be made collide on purpose.
+//! Keyed hashes of texts from the network: short to keep, and nobody can make them collide on purpose.
 
 use ahash::RandomState;
 use sip::Host;
@@ -24,7 +24,7 @@ impl Fingerprints {
         self.text(tag) | 1
     }
 
-    /// What tells a request's transaction from all others: its branch, and who has sent it (RFC 3261 section
+    /// The fingerprint of a request's transaction: of its branch and sent-by (RFC 3261 section
     /// 17.2.3).
     pub(super) fn transaction(&self, request: &Received<'_>) -> u64 {
         let sent_by = request.top_via.as_ref().map(|via| match via.host() {
@@ -34,7 +34,7 @@ impl Fingerprints {
         self.0.hash_one((sent_by, request.branch()))
     }
 
-    /// What tells a caller's call from all others: its Call-ID and the caller's tag.
+    /// The fingerprint of a call: of its Call-ID and the caller's tag.
     pub(super) fn call(&self, call_id: &[u8], caller: &[u8]) -> u64 {
         self.0.hash_one((call_id, caller))
     }

@@ -1,4 +1,4 @@
-//! What an engine writes into messages to find their sessions again: Call-IDs, tags, branches.
+//! Call-IDs, tags and branches that lead to the session of a message without a table.
 //!
 //! All of them hold the number of the session and the engine's own random number, so that they are unique and
 //! not to be guessed (RFC 3261 sections 8.1.1.4, 8.1.1.7 and 19.3), and nobody has to look them up.
@@ -12,7 +12,7 @@ use crate::record::CallId;
 /// No user, no session.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// The place of a session, and which of those that had this place it is.
+/// The place of a session, and how many sessions had this place before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SessionId {
     pub(super) index: u32,
@@ -33,7 +33,7 @@ impl SessionId {
     }
 }
 
-/// Whose Call-ID one is.
+/// The owner of a Call-ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A session's.
@@ -89,7 +89,7 @@ impl Identity {
         out.extend_from_slice(&self.suffix);
     }
 
-    /// Whose branch this is, and the number of the transaction, where this engine has written it.
+    /// The session of a branch and the number of the transaction, if this engine has written it.
     pub(super) fn transaction(&self, branch: &[u8]) -> Option<(SessionId, u16)> {
         let numbers = branch
             .strip_prefix(MAGIC_COOKIE.as_bytes())?
@@ -103,7 +103,7 @@ impl Identity {
         ))
     }
 
-    /// Whose Call-ID this is, where this engine has written it.
+    /// The owner of a Call-ID, if this engine has written it.
     pub(super) fn owner(&self, call_id: &[u8]) -> Option<Owner> {
         let (&letter, rest) = call_id.split_first()?;
         let number = self.number(rest)?;
@@ -114,7 +114,7 @@ impl Identity {
         }
     }
 
-    /// Whose tag this is, where this engine has written it.
+    /// The session of a tag, if this engine has written it.
     pub(super) fn tagged(&self, tag: &[u8]) -> Option<SessionId> {
         let (&letter, rest) = tag.split_first()?;
         let number = self.number(rest)?;

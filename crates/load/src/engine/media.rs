@@ -1,16 +1,16 @@
-//! What an engine tells of its calls to whoever carries their media.
+//! The media of calls: the engine reports their beginning, description and end to a carrier of media.
 
 use std::fmt;
 
 use crate::record::Party;
 
-/// Who carries the media of an engine's calls. A call is a number that another call may have when it is over.
+/// Carries the media of an engine's calls. A call is a number that another call may have when it is over.
 ///
 /// An engine has none as a rule: descriptions of calls then name a port at which nobody listens.
 pub trait CallMedia: fmt::Debug + Send {
     /// A call begins.
     fn begin(&mut self, call: u32, party: Party);
-    /// What the call's own description says.
+    /// The port and source for the call's own description.
     fn local(&self, call: u32) -> Option<LocalMedia>;
     /// The other side's description is there, if this is one: the offer or the answer.
     fn describe(&mut self, call: u32, description: &[u8]);
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes what it is told.
+    /// Notes the reports.
     #[derive(Clone, Debug, Default)]
     struct Carrier(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! A message that has come, read once for what transactions, dialogs and steps want to know of it.
+//! A received message: the values that transactions, dialogs and steps need, found in one pass of sip's scanner.
 
 use sip::{CSeq, Method, Name, NameAddr, Scanner, StartLine, Uri, Via, list_values, tag_of};
 
@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
 pub(super) struct Unreadable;
 
 impl<'a> Received<'a> {
-    /// Reads a message. It has to have what every message has to have (RFC 3261 section 8.1.1): Via, From,
+    /// Reads a message. It must have the mandatory header fields (RFC 3261 section 8.1.1): Via, From,
     /// To, Call-ID and CSeq, and in a request the CSeq's method has to be that of the request.
     pub(super) fn read(octets: &'a [u8]) -> Result<Received<'a>, Unreadable> {
         // Line ends before the start line are not the message's (section 7.5).

@@ -1,11 +1,11 @@
-//! What is left of a session whose peer may repeat itself.
+//! Answers of sessions that have ended, for retransmissions of their peers.
 //!
 //! Over UDP a server transaction lives on for 64·T1 after its final response (Timers J and L, RFC 3261
 //! section 17.2.2 and RFC 6026 section 8.11), which at ten thousand calls a second would be hundreds of
-//! thousands of sessions that do nothing. A ended has a few octets in the place of each: enough to say the
-//! same again, since a response without a body can be made from the request once more. Where a script has said more
-//! in it, it is kept: peers may take for another response what is not the same (section 17.2.2), as SIPp does.
-//! What is kept is as long as peers make it, so that its octets are bounded as well as its number.
+//! thousands of idle sessions. An ended session takes a few octets in the place of each: a response without a body can be
+//! written again from the request. A response in which a script has said more is kept: peers may take a different one
+//! for another response (section 17.2.2), as SIPp does. Peers determine its length, so octets are bounded as well as
+//! their number.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::identity::SessionId;
 use super::time::Time;
 
-/// What is left of a session.
+/// The answer of a session that has ended.
 #[derive(Clone, Debug)]
 pub(super) enum EndedSession {
     /// We were called: how its last request was answered, and which INVITE is not to begin it once more.
@@ -55,7 +55,7 @@ impl EndedSession {
     }
 }
 
-/// Room for messages for each ended that there may be, on average: what they are as a rule. Longer ones have the
+/// Octets of messages for each session, on average: their usual length. Longer ones have the
 /// room of others.
 const OCTETS_PER_SESSION: usize = 512;
 
@@ -102,7 +102,7 @@ impl RecentlyEnded {
         (*expires > now).then_some(ended)
     }
 
-    /// Forgets what nobody may repeat any more: a few at a time, more than are added.
+    /// Forgets answers that no peer may need any more: a few at a time, more than are added.
     fn expire(&mut self, now: Time) {
         for _ in 0..4 {
             match self.expiring.front() {

@@ -1,4 +1,4 @@
-//! Writing what a template says.
+//! Rendering templates.
 
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
@@ -16,7 +16,7 @@ use super::writing::{write_contact, write_line, write_vias};
 use crate::record::Party;
 use crate::script::{EchoedField, Kind, Login, Slot, StepNumber, Template, TemplatePart};
 
-/// All that slots are filled from.
+/// The values that fill the slots of a template.
 #[derive(Clone, Copy)]
 pub(super) struct RenderContext<'a> {
     pub(super) session: &'a Session,
@@ -36,7 +36,7 @@ pub(super) struct RenderContext<'a> {
     pub(super) media: Option<LocalMedia>,
 }
 
-/// What is written for.
+/// The values of a session that rendering needs.
 #[derive(Clone, Copy)]
 pub(super) struct SessionContext<'a> {
     pub(super) kind: &'a Kind,
@@ -45,7 +45,7 @@ pub(super) struct SessionContext<'a> {
     pub(super) now: Time,
 }
 
-/// What is used up by writing.
+/// State that rendering changes.
 pub(super) struct RenderState<'a> {
     pub(super) rng: &'a mut ChaCha12Rng,
     /// The challenges that credentials answer.
@@ -146,7 +146,7 @@ fn write_parts(
 }
 
 impl<'a> RenderContext<'a> {
-    /// What a session is about where nothing is answered: with the numbers of its last request.
+    /// The values of a session without a message that is answered, with the numbers of its last request.
     pub(super) fn of(
         session: &'a Session,
         session_context: SessionContext<'a>,

@@ -1,4 +1,4 @@
-//! Requests: to which session they belong, and what follows from them.
+//! Incoming requests: the session that each belongs to, and its treatment.
 
 use std::ops::Range;
 
@@ -107,7 +107,7 @@ impl Engine {
             .or_else(|| self.find_filed(request.call_id, waits))
     }
 
-    /// The session that is filed under a Call-ID, of those that are looked for.
+    /// The session that is filed under a Call-ID and meets a condition.
     pub(super) fn find_filed(
         &self,
         call_id: &[u8],

@@ -1,4 +1,4 @@
-//! Responses: to which request of which session they belong, and what follows from them.
+//! Incoming responses: the request of a session that each answers, and its treatment.
 
 use sip::{Method, NameAddr, Uri, list_values};
 

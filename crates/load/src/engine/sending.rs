@@ -1,4 +1,4 @@
-//! Sending what scripts say, and what the engine says by itself within their calls.
+//! Sending requests: of scripts, and of the engine itself within their calls.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -25,7 +25,7 @@ struct Request<'a> {
     step: StepNumber,
     send: &'a Send,
     method: &'a Method,
-    /// Whether it is sent again with what its response has asked for.
+    /// Whether it is repeated as its response has asked, with credentials for instance.
     is_again: bool,
 }
 
@@ -37,7 +37,7 @@ struct Numbers {
 }
 
 impl Engine {
-    /// Sends what a step says.
+    /// Sends the message of a step.
     pub(super) fn send(
         &mut self,
         script: &Script,
@@ -211,7 +211,7 @@ impl Engine {
         Numbers { cseq, branch }
     }
 
-    /// What a session writes for now.
+    /// The values of a session for its templates.
     pub(super) fn session_context<'s>(
         &self,
         script: &'s Script,
@@ -521,7 +521,7 @@ impl Engine {
         self.send_written(start, connection);
     }
 
-    /// What a session has written since `start` is to be sent.
+    /// Queues the message that was written since `start`.
     pub(super) fn send_written(&mut self, start: usize, connection: ConnectionId) {
         self.counters.sent += 1;
         self.counters.sent_octets += (self.transmits.len() - start) as u64;

@@ -1,4 +1,4 @@
-//! Doing what a script says, step by step, until it waits.
+//! The interpreter of scripts: runs steps until one waits.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::script::{
 /// How many steps a session may do without waiting: a script that goes round and round fails.
 const MAXIMUM_STEPS: usize = 1_000;
 
-/// What becomes of a session after a step.
+/// How a session goes on after a step.
 enum After {
     /// It goes on with the next step.
     GoesOn,
@@ -270,7 +270,7 @@ impl Engine {
             .is_some_and(|session| find_alternative(script, session, message).is_some())
     }
 
-    /// Keeps what is needed of the message of this turn while the session waits at a step.
+    /// Keeps the message if the script may still use it while the session waits at a step.
     fn keep_messages(
         &mut self,
         script: &Script,
@@ -294,7 +294,7 @@ impl Engine {
     }
 }
 
-/// The alternative for a message: of the step at which the session waits, or of those for any time.
+/// The alternative for a message: of the step at which the session waits, or of the script's for any time.
 pub(super) fn find_alternative<'s>(
     script: &'s Script,
     session: &Session,

@@ -1,4 +1,4 @@
-//! What is due: retransmissions, timeouts, the ends of pauses, refreshes, callers who come back.
+//! Timers: retransmissions, timeouts, the ends of pauses, refreshes, repeated calls.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::record::{Failure, Outcome};
 use crate::script::{Expected, Script, Step};
 
 impl Engine {
-    /// Does what is due of a session.
+    /// Handles the timers of a session that are due.
     pub(super) fn handle_due_session(&mut self, index: u32, now: Time) {
         let Some(script) = self.script_of(index) else {
             return;
@@ -170,7 +170,7 @@ impl Engine {
         self.advance(script, index, &trigger);
     }
 
-    /// Does what is due of a user.
+    /// Handles the timers of a user that are due.
     pub(super) fn handle_due_user(&mut self, place: u32, now: Time) {
         let retry_at = now.after(self.config.registration.retry_after);
         let Some(Due { refresh }) = self.users.take_due(place, now) else {
@@ -184,7 +184,7 @@ impl Engine {
         self.users.arm(place);
     }
 
-    /// Begins the next attempts of users who come back: of those who are waiting now, so that attempts which
+    /// Begins the next attempts of users who call repeatedly: only of users who wait now, so that attempts which
     /// end at once do not keep this going.
     pub(super) fn let_return(&mut self, now: Time) {
         for _ in 0..self.users.returning() {

@@ -1,10 +1,10 @@
-//! What makes a session go on: a message, or the time.
+//! The events that make a session go on: a message, or a timer.
 
 use super::config::ConnectionId;
 use super::received::Received;
 use super::time::{Moment, Time};
 
-/// What a session does something because of.
+/// The event that a session handles: a message, or a timer.
 #[derive(Clone, Copy)]
 pub(super) struct Trigger<'a> {
     pub(super) moment: Moment,
@@ -15,7 +15,7 @@ pub(super) struct Trigger<'a> {
 }
 
 impl Trigger<'_> {
-    /// The time alone.
+    /// A timer.
     pub(super) fn at(now: Time) -> Trigger<'static> {
         Trigger {
             moment: Moment { now, received: now },

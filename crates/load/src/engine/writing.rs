@@ -1,4 +1,4 @@
-//! What the engine writes without a template: parts of messages, and requests that follow from others.
+//! Writing without templates: parts of messages, and the CANCEL and ACK of an INVITE.
 
 use sip::{Method, Name, list_values};
 

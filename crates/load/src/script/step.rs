@@ -1,4 +1,4 @@
-//! Steps: what a run does at a time.
+//! Steps of a script.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl StepNumber {
     pub(crate) const NONE: StepNumber = StepNumber(u16::MAX);
 }
 
-/// What a run does at a time. Runs go on with the next step unless it says otherwise.
+/// One action of a session, which goes on with the next step unless this one says otherwise.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Sends a message.

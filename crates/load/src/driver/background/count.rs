@@ -1,4 +1,4 @@
-//! What is counted of other traffic: the datagrams of one run after the other.
+//! Counters of background traffic: the datagrams of one run after the other.
 
 use std::io;
 use std::time::{Duration, Instant};

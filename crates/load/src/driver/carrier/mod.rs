@@ -19,7 +19,7 @@ pub(super) use net::{NetCarrier, NetWaker};
 pub(super) use plain::PlainCarrier;
 pub(super) use poller::PollerWaker;
 
-/// What a carrier hands over, and where it finds what is to be sent.
+/// The user of a carrier: takes received messages, and gives messages to send.
 pub(super) trait Traffic {
     /// There is a way to a peer, or there is one again.
     fn opened(&mut self, id: ConnectionId, connection: Connection);
@@ -34,7 +34,7 @@ pub(super) trait Traffic {
     fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Transmit>;
 }
 
-/// What a worker sends and receives by.
+/// The transport of a worker.
 #[derive(Debug)]
 pub(super) enum Carrier {
     Plain(Box<PlainCarrier>),

@@ -25,7 +25,7 @@ pub(in crate::engine) struct ClientTransaction {
     pub(in crate::engine) cancel: Cancel,
 }
 
-/// What tells a request of ours from others.
+/// Method, sequence number and branch of a request.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct RequestIdentity {
     pub(in crate::engine) method: Method,

@@ -1,10 +1,10 @@
-//! The dialog of a session (RFC 3261 section 12): what its requests have to know of the peer.
+//! The dialog of a session (RFC 3261 section 12).
 
 use super::route_set;
 use crate::engine::buffers::Buffers;
 use crate::engine::received::Received;
 
-/// What is known of the peer: all in one piece of memory, which the next session takes over.
+/// The state of a dialog. Its texts are in one buffer, which the next session takes over.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Dialog {
     text: Vec<u8>,
@@ -57,7 +57,7 @@ impl Dialog {
             .unwrap_or_default()
     }
 
-    /// Takes in what a request says of the dialog that it may begin (section 12.1.1).
+    /// Learns the dialog of a callee from a request (section 12.1.1).
     pub(in crate::engine) fn learn_caller(&mut self, request: &Received<'_>) {
         self.call_id = self.push(request.call_id);
         self.from = self.push(request.from);
@@ -72,8 +72,8 @@ impl Dialog {
         self.fix();
     }
 
-    /// Takes in the peer's tag and Contact and the route set (section 12.1.2), in the place of what an earlier response
-    /// has said.
+    /// Learns the dialog of a caller from a response (section 12.1.2): tag, Contact and route set, in the place of those
+    /// of an earlier response.
     pub(in crate::engine) fn learn_callee(&mut self, response: &Received<'_>) {
         self.forget_peer();
         self.remote_tag = self.push(response.tag_of_to().unwrap_or_default());
@@ -142,7 +142,7 @@ impl Dialog {
         self.fixed = self.text.len() as u16;
     }
 
-    /// Forgets what depends on the peer's answers.
+    /// Forgets the peer's tag, Contact and route set.
     pub(in crate::engine) fn forget_peer(&mut self) {
         self.text.truncate(usize::from(self.fixed));
         self.remote_tag = Span::default();

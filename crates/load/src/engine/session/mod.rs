@@ -72,7 +72,7 @@ pub(super) struct Session {
     pub(super) extra: Option<Box<Extra>>,
 }
 
-/// What a session is about.
+/// The state of a session's script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Its place is free.
@@ -87,7 +87,7 @@ pub(super) enum State {
     Lingering,
 }
 
-/// What a request within a session is.
+/// The kind of a request that arrives within a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// It has come before.
@@ -111,7 +111,7 @@ pub(super) enum Ack {
     Octets(Box<[u8]>),
 }
 
-/// When what happened.
+/// The times of a session's events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) due: Time,
@@ -146,14 +146,14 @@ impl Times {
     }
 }
 
-/// What else a record says, and what the engine remembers of a session.
+/// Further values for the record of a session, and flags.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notes {
     pub(super) status: u16,
     pub(super) bye_status: u16,
     pub(super) retransmissions: u32,
     pub(super) authentications: u8,
-    /// A user who comes back is to come back when it has ended.
+    /// The user repeats the call when it has ended.
     pub(super) is_repeating: bool,
     /// It removes a binding.
     pub(super) is_unregistering: bool,
@@ -181,7 +181,7 @@ pub(super) struct Notes {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// What few sessions have.
+/// State that few sessions need.
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     pub(super) variables: Vec<Option<Vec<u8>>>,
@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    /// What a request of the peer is, by its sequence number and the fingerprint of its branch.
+    /// Classifies a request of the peer by its sequence number and the fingerprint of its branch.
     pub(super) fn classify(&self, request: &Received<'_>, branch: u64) -> Arrival {
         let server = match request.cseq_method {
             Method::Invite => &self.invite_server,
@@ -301,7 +301,7 @@ impl Session {
         self.non_invite_server.keep_response(transmits, buffers);
     }
 
-    /// What few sessions have: room for the variables and timers of the script.
+    /// The state that few sessions need, with room for the variables and timers of the script.
     pub(super) fn extra(&mut self, script: &Script) -> &mut Extra {
         self.extra.get_or_insert_with(|| {
             Box::new(Extra {
@@ -313,7 +313,7 @@ impl Session {
         })
     }
 
-    /// What is in a variable.
+    /// The value of a variable.
     pub(super) fn variable(&self, variable: Variable) -> Option<&[u8]> {
         let extra = self.extra.as_deref()?;
         extra.variables.get(usize::from(variable.0))?.as_deref()

@@ -19,7 +19,7 @@ pub(in crate::engine) struct ServerTransaction {
     response: Vec<u8>,
     /// Where that response was written, while it has not been copied.
     written: Option<Range<usize>>,
-    /// Those of a final response to an INVITE: Timers G and H, or the retransmissions of section 13.3.1.4 and their end.
+    /// Of a final response to an INVITE: Timers G and H, or the retransmissions of section 13.3.1.4 and their end.
     pub(in crate::engine) timers: TransactionTimers,
     /// Whether a script has said more in that response than can be made of the request once more.
     pub(in crate::engine) says_more: bool,

@@ -14,7 +14,7 @@ pub(in crate::engine) struct TargetSet {
     step: StepNumber,
     /// Every URI that was ever in the target set: none is there a second time.
     known: Vec<Box<str>>,
-    /// Those that have not been tried; the next one is the last.
+    /// Targets that have not been tried; the next one is the last.
     left: Vec<Target>,
     /// Where it goes now.
     current: Target,
@@ -49,7 +49,7 @@ impl TargetSet {
         }
     }
 
-    /// Adds what a 3xx names to the target set, at most so many in all. Of a sips URI only another one takes its
+    /// Adds the Contacts of a 3xx to the target set, at most so many in all. Of a sips URI only another one takes its
     /// place.
     pub(in crate::engine) fn add(&mut self, response: &Received<'_>, method: &Method, most: usize) {
         let is_secure = |uri: &str| Uri::parse(uri).is_ok_and(|uri| uri.scheme() == Scheme::Sips);
@@ -72,7 +72,7 @@ impl TargetSet {
                 self.left.push(target);
             }
         });
-        // Those that are preferred alike keep their order.
+        // Targets with the same q keep their order.
         self.left
             .sort_by_key(|target| (target.q, Reverse(target.place)));
     }

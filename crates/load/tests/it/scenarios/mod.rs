@@ -136,11 +136,11 @@ impl Callees {
 /// Demands that all attempts of a side at a scenario were completed, and as many as this. A callee who has the
 /// last word may not have been heard any more when the run ended.
 fn assert_completed(attempts: &[Attempt], party: Party, count: usize, name: &str) {
-    let is_of_scenario = |one: &&Attempt| one.party == side && one.script.0 < 2;
+    let is_of_scenario = |one: &&Attempt| one.party == party && one.script.0 < 2;
     let of_side: Vec<&Attempt> = attempts.iter().filter(is_of_scenario).collect();
     for attempt in &of_side {
-        let is_cut_off = side == Party::Callee && attempt.outcome == Outcome::Unfinished;
+        let is_cut_off = party == Party::Callee && attempt.outcome == Outcome::Unfinished;
         assert!(attempt.is_completed() || is_cut_off, "{name}: {attempt:#?}");
     }
-    assert_eq!(of_side.len(), count, "{name}, {side:?}: {attempts:#?}");
+    assert_eq!(of_side.len(), count, "{name}, {party:?}: {attempts:#?}");
 }
