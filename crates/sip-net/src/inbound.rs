@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use sip::{Flow, Message, Transport};
+use sip::{Flow, Frame, Message, Transport};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use udp_net::NetworkError;
 
+use crate::connections::Connection;
 use crate::icmp::{ReportLimit, is_failure, quoted_message};
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
 use crate::message_log::MessageLog;
@@ -78,36 +79,41 @@ impl Inbound {
         open.map(WorkerQueues).ok_or(ReceiverGone)
     }
 
-    /// Hands a message from a connection to its worker, which `note` sees before; waits while the queue is full, so that the
-    /// connection is not read meanwhile. Octets that are no message are handed over as that, and the reason comes back.
-    pub(crate) async fn message(
+    /// Takes what has come over a connection: hands a message to its worker, of which `note` is told before, or answers a
+    /// ping. Waits while the queue is full, so that the connection is not read meanwhile. Octets that are no message are
+    /// handed over as that, and the reason comes back.
+    pub(crate) async fn frame(
         &self,
         queues: &WorkerQueues,
+        connection: &Connection,
         flow: Flow,
-        octets: Bytes,
+        frame: Frame,
         received: Instant,
         note: impl FnOnce(&Message),
     ) -> Result<Option<MalformedReason>, ReceiverGone> {
-        let shown = self.log.shown(&octets);
-        match Message::read_or_return(octets) {
-            Ok(message) => {
-                note(&message);
-                self.log.received(&flow, shown.as_ref());
-                let worker = self.worker_of(&message);
-                let event = Incoming::Message {
-                    flow,
-                    message,
-                    received,
-                };
-                queues.put(worker, event).await?;
-                Ok(None)
+        let octets = match frame {
+            Frame::Message(octets) => octets,
+            Frame::Ping => {
+                self.log.keep_alive(flow.transport);
+                connection.send_pong(flow.stream);
+                return Ok(None);
             }
-            Err((error, octets)) => {
-                let reason = MalformedReason::Read(error);
-                self.malformed(queues, flow, octets, reason).await?;
-                Ok(Some(reason))
+            Frame::Pong => {
+                self.log.keep_alive(flow.transport);
+                return Ok(None);
             }
-        }
+        };
+        let (worker, event) = self.parse(flow, octets, received);
+        let reason = match &event {
+            Incoming::Message { message, .. } => {
+                note(message);
+                None
+            }
+            Incoming::Malformed { reason, .. } => Some(*reason),
+            _ => None,
+        };
+        queues.put(worker, event).await?;
+        Ok(reason)
     }
 
     /// Hands octets from a connection that are no message to a worker; waits while the queue is full.
@@ -131,14 +137,11 @@ impl Inbound {
         bytes: Bytes,
         received: Instant,
     ) {
-        let shown = self.log.shown(&bytes);
         let worker_of_call = |call_id: &str| self.worker_of_call(Some(call_id));
-        let unread_by = self
-            .unread
-            .worker_of(&bytes, self.queues.len(), worker_of_call);
-        let (worker, event) = match unread_by {
+        let workers = self.queues.len();
+        let (worker, event) = match self.unread.worker_of(&bytes, workers, worker_of_call) {
             Some(worker) => {
-                self.log.received(&flow, shown.as_ref());
+                self.log.received(&flow, self.log.shown(&bytes).as_ref());
                 let event = Incoming::Unread {
                     flow,
                     bytes,
@@ -146,19 +149,7 @@ impl Inbound {
                 };
                 (worker, event)
             }
-            None => match Message::read_or_return(bytes) {
-                Ok(message) => {
-                    self.log.received(&flow, shown.as_ref());
-                    let worker = self.worker_of(&message);
-                    let event = Incoming::Message {
-                        flow,
-                        message,
-                        received,
-                    };
-                    (worker, event)
-                }
-                Err((error, bytes)) => self.malformed_event(flow, bytes, error.into()),
-            },
+            None => self.parse(flow, bytes, received),
         };
         if !queues.try_put(worker, event) {
             let counters = self.log.counters(Transport::Udp);
@@ -256,9 +247,23 @@ impl Inbound {
         }
     }
 
-    /// The worker that a message belongs to: all of a call have one Call-ID, and with it one worker.
-    fn worker_of(&self, message: &Message) -> usize {
-        self.worker_of_call(message.call_id())
+    /// Parses a message, or what should be one, and finds its worker.
+    fn parse(&self, flow: Flow, octets: Bytes, received: Instant) -> (usize, Incoming) {
+        let shown = self.log.shown(&octets);
+        match Message::read_or_return(octets) {
+            Ok(message) => {
+                self.log.received(&flow, shown.as_ref());
+                // All messages of a call have one Call-ID, and with it one worker.
+                let worker = self.worker_of_call(message.call_id());
+                let event = Incoming::Message {
+                    flow,
+                    message,
+                    received,
+                };
+                (worker, event)
+            }
+            Err((error, octets)) => self.malformed_event(flow, octets, error.into()),
+        }
     }
 
     /// What names no call goes where others of its connection go.

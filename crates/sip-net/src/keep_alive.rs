@@ -1,6 +1,9 @@
 //! Keep-alives on the transports that carry whole messages. Those in a stream of octets are found by
 //! [`sip::StreamReader`], STUN over UDP by [`sip::stun`].
 
+use bytes::Bytes;
+use sip::Frame;
+
 /// The answer to a ping (RFC 5626 section 3.5.1).
 pub(crate) const PONG: &[u8] = b"\r\n";
 
@@ -12,9 +15,14 @@ pub(crate) fn is_keep_alive(payload: &[u8]) -> bool {
         .all(|octet| matches!(octet, b'\r' | b'\n' | 0))
 }
 
-/// Whether a user message is a ping, which asks for an answer (RFC 5626 section 3.5.1).
-pub(crate) fn is_ping(payload: &[u8]) -> bool {
-    payload == b"\r\n\r\n"
+/// A user message, or message of a WebSocket: a SIP message, or a keep-alive in its place. A ping asks for an answer
+/// (RFC 5626 section 3.5.1).
+pub(crate) fn whole_frame(payload: Bytes) -> Frame {
+    match &payload[..] {
+        b"\r\n\r\n" => Frame::Ping,
+        other if is_keep_alive(other) => Frame::Pong,
+        _ => Frame::Message(payload),
+    }
 }
 
 #[cfg(test)]
@@ -27,7 +35,9 @@ mod tests {
             assert!(is_keep_alive(payload), "{payload:?}");
         }
         assert!(!is_keep_alive(b"\r\nOPTIONS"));
-        assert!(is_ping(b"\r\n\r\n"));
-        assert!(!is_ping(PONG));
+        let frame = |octets| whole_frame(Bytes::from_static(octets));
+        assert!(matches!(frame(b"\r\n\r\n"), Frame::Ping));
+        assert!(matches!(frame(PONG), Frame::Pong));
+        assert!(matches!(frame(b"\r\nOPTIONS"), Frame::Message(_)));
     }
 }

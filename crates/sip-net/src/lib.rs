@@ -50,7 +50,6 @@ mod start_error;
 mod statistics;
 mod stream;
 mod tasks;
-mod tcp_counts;
 mod tls;
 mod trace;
 mod transports;

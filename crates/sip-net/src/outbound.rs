@@ -7,7 +7,7 @@ use std::time::Duration;
 use sip::{Flow, Peer, Target, Transmit, Transport};
 use tokio::time::timeout;
 
-use crate::connections::{Connection, Connections, Found};
+use crate::connections::{Connection, Connections};
 use crate::inbound::Inbound;
 use crate::incoming::{CloseReason, SendError};
 use crate::listen::Listen;
@@ -187,13 +187,11 @@ impl Outbound {
         peer: Option<Arc<Peer>>,
     ) -> Result<Arc<Connection>, SendError> {
         self.may_open()?;
-        match self.connections.find_or_open(transport, remote, peer)? {
-            Found::Existing(connection) => Ok(connection),
-            Found::New(connection) => {
-                self.opener.open(self, connection.clone());
-                Ok(connection)
-            }
+        let (connection, is_new) = self.connections.find_or_open(transport, remote, peer)?;
+        if is_new {
+            self.opener.open(self, connection.clone());
         }
+        Ok(connection)
     }
 
     /// A connection of one's own to an address, which is being opened.

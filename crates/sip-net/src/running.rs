@@ -26,7 +26,6 @@ use crate::start_error::StartError;
 use crate::statistics::WireStatistics;
 use crate::stream::{PartialMessages, StreamTransport};
 use crate::tasks::Tasks;
-use crate::tcp_counts::TcpCounts;
 use crate::tls::{self, Tls};
 use crate::udp::{Binding, SipSocket, UdpSockets, UdpTransport};
 
@@ -199,8 +198,7 @@ impl Running {
             Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => {
                 statistics.connections = self.connections.count(transport) as u64;
                 let traffic = self.connections.tcp_traffic(transport);
-                add_tcp(&mut statistics, traffic.ipv4, IPV4_HEADER);
-                add_tcp(&mut statistics, traffic.ipv6, IPV6_HEADER);
+                traffic.add_to(&mut statistics);
             }
             Transport::Sctp => {
                 statistics.connections = self.connections.count(transport) as u64;
@@ -251,22 +249,6 @@ async fn keep_open(tasks: Arc<Tasks>, incoming: Vec<mpsc::Sender<Incoming>>, lim
     }
     // Connections report their end. Those that do not end in time are not waited for.
     let _ = tasks.others_ended(limit).await;
-}
-
-/// Bytes of an IPv4 header without options.
-const IPV4_HEADER: u64 = 20;
-/// Bytes of an IPv6 header without extension headers.
-const IPV6_HEADER: u64 = 40;
-/// Bytes of a TCP header with the time stamp option, which Linux has on by default.
-const TCP_HEADER: u64 = 32;
-
-fn add_tcp(statistics: &mut WireStatistics, counts: TcpCounts, ip_header: u64) {
-    let header = ip_header + TCP_HEADER;
-    statistics.packets_sent += counts.segments_sent;
-    statistics.packets_received += counts.segments_received;
-    statistics.bytes_sent += counts.payload_bytes_sent + header * counts.segments_sent;
-    statistics.bytes_received += counts.payload_bytes_received + header * counts.segments_received;
-    statistics.transport_retransmissions += counts.retransmissions;
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! What the transports count.
 
-use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use derive_more::AddAssign;
 use sip::Transport;
 
 /// What went over the wire and what was refused, of one transport or of all together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct WireStatistics {
     /// IP packets sent. With an impairment they are counted before it drops them.
     pub packets_sent: u64,
@@ -38,8 +38,8 @@ pub struct WireStatistics {
     pub sends_failed: u64,
     /// Datagrams of which the network has said that they cannot get there.
     pub undelivered: u64,
-    /// Places to which the Via of a response led whose connection was gone, and to which it did not go: they are not
-    /// for everybody to name (loopback, private and link-local addresses).
+    /// Destinations from the Via of a response whose connection was gone that were refused: loopback, private and link-local
+    /// addresses of another scope than the sender's.
     pub places_refused: u64,
     /// Failures that were not reported because the queue of incoming events was full; and what the network says of
     /// datagrams without quoting their Call-ID, of responses, and of requests beyond a hundred in a second.
@@ -89,40 +89,6 @@ impl WireStatistics {
     }
 }
 
-impl AddAssign for WireStatistics {
-    fn add_assign(&mut self, other: WireStatistics) {
-        self.packets_sent += other.packets_sent;
-        self.packets_received += other.packets_received;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.transport_retransmissions += other.transport_retransmissions;
-        self.messages_sent += other.messages_sent;
-        self.messages_received += other.messages_received;
-        self.keep_alives += other.keep_alives;
-        self.malformed += other.malformed;
-        self.incoming_dropped += other.incoming_dropped;
-        self.sends_failed += other.sends_failed;
-        self.undelivered += other.undelivered;
-        self.places_refused += other.places_refused;
-        self.reports_dropped += other.reports_dropped;
-        self.connections += other.connections;
-        self.connections_accepted += other.connections_accepted;
-        self.connections_opened += other.connections_opened;
-        self.connections_refused += other.connections_refused;
-        self.connects_failed += other.connects_failed;
-        self.handshakes_failed += other.handshakes_failed;
-        self.accept_errors += other.accept_errors;
-        self.listeners_failed += other.listeners_failed;
-        self.partial_message_timeouts += other.partial_message_timeouts;
-        self.partial_messages_given_up += other.partial_messages_given_up;
-        self.connections_displaced += other.connections_displaced;
-        self.first_message_timeouts += other.first_message_timeouts;
-        self.idle_timeouts += other.idle_timeouts;
-        self.stalled_write_timeouts += other.stalled_write_timeouts;
-        self.unanswered_pings += other.unanswered_pings;
-    }
-}
-
 /// A counter that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -141,88 +107,59 @@ impl Counter {
     }
 }
 
-/// The counters behind [`WireStatistics`] that this crate itself counts; those of the wire come
-/// from the sockets.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) messages_sent: Counter,
-    pub(crate) messages_received: Counter,
-    pub(crate) keep_alives: Counter,
-    pub(crate) malformed: Counter,
-    pub(crate) incoming_dropped: Counter,
-    pub(crate) sends_failed: Counter,
-    pub(crate) undelivered: Counter,
-    pub(crate) places_refused: Counter,
-    pub(crate) reports_dropped: Counter,
-    pub(crate) connections_accepted: Counter,
-    pub(crate) connections_opened: Counter,
-    pub(crate) connections_refused: Counter,
-    pub(crate) connects_failed: Counter,
-    pub(crate) handshakes_failed: Counter,
-    pub(crate) accept_errors: Counter,
-    pub(crate) listeners_failed: Counter,
-    pub(crate) partial_message_timeouts: Counter,
-    pub(crate) partial_messages_given_up: Counter,
-    pub(crate) connections_displaced: Counter,
-    pub(crate) first_message_timeouts: Counter,
-    pub(crate) idle_timeouts: Counter,
-    pub(crate) stalled_write_timeouts: Counter,
-    pub(crate) unanswered_pings: Counter,
-}
-
-impl Counters {
-    pub(crate) fn snapshot(&self) -> WireStatistics {
-        WireStatistics {
-            messages_sent: self.messages_sent.get(),
-            messages_received: self.messages_received.get(),
-            keep_alives: self.keep_alives.get(),
-            malformed: self.malformed.get(),
-            incoming_dropped: self.incoming_dropped.get(),
-            sends_failed: self.sends_failed.get(),
-            undelivered: self.undelivered.get(),
-            places_refused: self.places_refused.get(),
-            reports_dropped: self.reports_dropped.get(),
-            connections_accepted: self.connections_accepted.get(),
-            connections_opened: self.connections_opened.get(),
-            connections_refused: self.connections_refused.get(),
-            connects_failed: self.connects_failed.get(),
-            handshakes_failed: self.handshakes_failed.get(),
-            accept_errors: self.accept_errors.get(),
-            listeners_failed: self.listeners_failed.get(),
-            partial_message_timeouts: self.partial_message_timeouts.get(),
-            partial_messages_given_up: self.partial_messages_given_up.get(),
-            connections_displaced: self.connections_displaced.get(),
-            first_message_timeouts: self.first_message_timeouts.get(),
-            idle_timeouts: self.idle_timeouts.get(),
-            stalled_write_timeouts: self.stalled_write_timeouts.get(),
-            unanswered_pings: self.unanswered_pings.get(),
-            ..WireStatistics::default()
+/// Makes a counter for each of these fields of [`WireStatistics`].
+macro_rules! counters {
+    ($($name:ident,)*) => {
+        /// The counters behind [`WireStatistics`] that this crate itself counts; those of the wire come
+        /// from the sockets.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)*
         }
-    }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self) -> WireStatistics {
+                WireStatistics {
+                    $($name: self.$name.get(),)*
+                    ..WireStatistics::default()
+                }
+            }
+        }
+    };
 }
 
-/// A set of counters for each transport.
-#[derive(Debug, Default)]
-pub(crate) struct AllCounters {
-    udp: Counters,
-    tcp: Counters,
-    sctp: Counters,
-    tls_sctp: Counters,
-    tls: Counters,
-    ws: Counters,
-    wss: Counters,
+counters! {
+    messages_sent,
+    messages_received,
+    keep_alives,
+    malformed,
+    incoming_dropped,
+    sends_failed,
+    undelivered,
+    places_refused,
+    reports_dropped,
+    connections_accepted,
+    connections_opened,
+    connections_refused,
+    connects_failed,
+    handshakes_failed,
+    accept_errors,
+    listeners_failed,
+    partial_message_timeouts,
+    partial_messages_given_up,
+    connections_displaced,
+    first_message_timeouts,
+    idle_timeouts,
+    stalled_write_timeouts,
+    unanswered_pings,
 }
+
+/// The counters of each transport.
+#[derive(Debug, Default)]
+pub(crate) struct AllCounters([Counters; Transport::ALL.len()]);
 
 impl AllCounters {
     pub(crate) fn of(&self, transport: Transport) -> &Counters {
-        match transport {
-            Transport::Udp => &self.udp,
-            Transport::Tcp => &self.tcp,
-            Transport::Sctp => &self.sctp,
-            Transport::TlsSctp => &self.tls_sctp,
-            Transport::Tls => &self.tls,
-            Transport::Ws => &self.ws,
-            Transport::Wss => &self.wss,
-        }
+        &self.0[transport as usize]
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use bytes::Bytes;
 use sip::{ConnectionId, Flow, Peer, Transport};
 use tcp_info::tcp_info;
 use tokio::net::TcpStream;
@@ -16,9 +17,11 @@ use crate::activity::Activity;
 use crate::awaiting_response::AwaitingResponse;
 use crate::budget::QueueBudget;
 use crate::incoming::{CloseReason, SendError};
+use crate::keep_alive::PONG;
 use crate::outbound_message::{OutboundMessage, OwnedTransaction, SendFailure};
 use crate::send_queue::{SendQueue, Sink};
-use crate::tcp_counts::TcpCounts;
+
+use super::traffic::TcpCounts;
 
 /// One connection or association.
 #[derive(Debug)]
@@ -136,6 +139,16 @@ impl Connection {
         // It is opened once.
         let _ = self.flush.set(flush);
         self.queue.open();
+    }
+
+    /// Answers a ping, on the stream of an association by which it came (RFC 5626 section 3.5.1). A peer whose queue is full
+    /// gets something anyway.
+    pub(crate) fn send_pong(&self, stream: u16) {
+        let pong = OutboundMessage {
+            stream,
+            ..OutboundMessage::new(Bytes::from_static(PONG), self.remote)
+        };
+        let _ = self.queue.push_for_task(pong);
     }
 
     /// A message has been sent, or is about to be.

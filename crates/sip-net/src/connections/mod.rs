@@ -8,7 +8,7 @@ mod traffic;
 
 pub(crate) use accepted::source;
 pub(crate) use connection::{Connection, Flush, OpenedBy};
-pub(crate) use table::{Connections, Found};
+pub(crate) use table::Connections;
 
 #[cfg(test)]
 mod tests;

@@ -35,12 +35,6 @@ pub(super) struct Table {
     closed: HashMap<Transport, Traffic>,
 }
 
-/// What [`Connections::find_or_open`] found.
-pub(crate) enum Found {
-    Existing(Arc<Connection>),
-    New(Arc<Connection>),
-}
-
 impl Connections {
     /// An empty table that gives out names from `first_id` on; the queues share `budget`.
     pub(crate) fn new(first_id: u64, limits: &Limits, budget: Arc<Budget>) -> Connections {
@@ -69,25 +63,25 @@ impl Connections {
     }
 
     /// The connection to an address, or to another one of the peer's; or a new one that waits to be
-    /// opened.
+    /// opened. Returns whether it is new.
     pub(crate) fn find_or_open(
         &self,
         transport: Transport,
         remote: SocketAddr,
         peer: Option<Arc<Peer>>,
-    ) -> Result<Found, SendError> {
+    ) -> Result<(Arc<Connection>, bool), SendError> {
         if let Some(connection) = self.read().find(transport, remote, peer.as_deref()) {
-            return Ok(Found::Existing(connection));
+            return Ok((connection, false));
         }
         let mut table = self.write();
         // Another may have opened it between the two locks.
         if let Some(connection) = table.find(transport, remote, peer.as_deref()) {
-            return Ok(Found::Existing(connection));
+            return Ok((connection, false));
         }
         let connection = self.new_connection(transport, remote, peer, OpenedBy::Us, false);
         let connection = self.insert(&mut table, connection)?;
         table.addresses.add(&connection);
-        Ok(Found::New(connection))
+        Ok((connection, true))
     }
 
     /// A new connection that messages to the bare address do not use.
@@ -219,7 +213,7 @@ impl Connections {
         table.addresses.remove(connection);
         if table.by_id.remove(&connection.id).is_some() {
             let closed = table.closed.entry(connection.transport).or_default();
-            closed.add(connection);
+            closed.add(connection.remote.ip(), connection.tcp_counts());
             if connection.opened_by == OpenedBy::Peer {
                 let is_displaced = connection.is_displaced();
                 let accepted = &mut table.accepted;
@@ -251,7 +245,7 @@ impl Connections {
         };
         // The kernel is asked about each, without the lock.
         for connection in connections {
-            traffic.add(&connection);
+            traffic.add(connection.remote.ip(), connection.tcp_counts());
         }
         traffic
     }

@@ -27,20 +27,18 @@ fn message(bytes: usize) -> OutboundMessage {
     OutboundMessage::new(Bytes::from(vec![b'x'; bytes]), remote(1))
 }
 
-fn new(found: Result<Found, SendError>) -> Arc<Connection> {
-    match found {
-        Ok(Found::New(connection)) => connection,
-        Ok(Found::Existing(connection)) => panic!("{connection:?} was there"),
-        Err(error) => panic!("{error}"),
-    }
+type Found = Result<(Arc<Connection>, bool), SendError>;
+
+fn new(found: Found) -> Arc<Connection> {
+    let (connection, is_new) = found.expect("a connection");
+    assert!(is_new, "{connection:?} was there");
+    connection
 }
 
-fn existing(found: Result<Found, SendError>) -> ConnectionId {
-    match found {
-        Ok(Found::Existing(connection)) => connection.id,
-        Ok(Found::New(_)) => panic!("nothing was there"),
-        Err(error) => panic!("{error}"),
-    }
+fn existing(found: Found) -> ConnectionId {
+    let (connection, is_new) = found.expect("a connection");
+    assert!(!is_new, "nothing was there");
+    connection.id
 }
 
 #[test]

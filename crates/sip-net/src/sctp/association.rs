@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use sctp_net::{Association, CloseCause, SendInfo};
-use sip::Flow;
+use sip::{Flow, Frame, Message};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::connections::{Connection, OpenedBy};
-use crate::incoming::{CloseReason, SendError};
-use crate::keep_alive::PONG;
+use crate::inbound::{ReceiverGone, WorkerQueues};
+use crate::incoming::{CloseReason, MalformedReason, SendError};
 use crate::outbound::Outbound;
 use crate::outbound_message::OutboundMessage;
 
@@ -72,29 +72,27 @@ impl AssociationTask<'_> {
         }
     }
 
+    /// Hands a message that has come over a stream to its worker, or answers a ping. Tells where it is no message.
+    pub(super) async fn take_frame(
+        &self,
+        queues: &WorkerQueues,
+        stream: u16,
+        frame: Frame,
+        now: Instant,
+    ) -> Result<Option<MalformedReason>, ReceiverGone> {
+        let flow = self.flow_of_stream(stream);
+        let note = |_: &Message| self.awaits_first_message.store(false, Relaxed);
+        let inbound = &self.sctp.inbound;
+        inbound
+            .frame(queues, self.connection, flow, frame, now, note)
+            .await
+    }
+
     /// The flow of what goes over a stream.
     pub(super) fn flow_of_stream(&self, stream: u16) -> Flow {
         Flow {
             stream,
             ..self.flow
-        }
-    }
-
-    /// The peer has sent a message.
-    pub(super) fn message_received(&self) {
-        self.awaits_first_message.store(false, Relaxed);
-    }
-
-    /// Counts a keep-alive and answers it where it is a ping (RFC 5626 section 3.5.1). A peer whose
-    /// queue is full gets something anyway.
-    pub(super) fn take_keep_alive(&self, stream: u16, is_ping: bool) {
-        self.sctp.log.keep_alive(self.flow.transport);
-        if is_ping {
-            let pong = OutboundMessage {
-                stream,
-                ..OutboundMessage::new(Bytes::from_static(PONG), self.flow.remote)
-            };
-            let _ = self.connection.queue.push_for_task(pong);
         }
     }
 

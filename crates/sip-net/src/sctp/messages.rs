@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::incoming::CloseReason;
-use crate::keep_alive::{is_keep_alive, is_ping};
+use crate::keep_alive::whole_frame;
 
 use super::association::AssociationTask;
 use super::sender::AssociationSender;
@@ -21,14 +21,8 @@ pub(super) async fn receive(task: &AssociationTask<'_>) -> CloseReason {
         for message in received.drain(..) {
             // However much has come, others get their turn.
             tokio::task::coop::consume_budget().await;
-            let (stream, octets) = (message.stream, message.payload);
-            if is_keep_alive(&octets) {
-                task.take_keep_alive(stream, is_ping(&octets));
-                continue;
-            }
-            let flow = task.flow_of_stream(stream);
-            let inbound = &task.sctp.inbound;
-            let handed = inbound.message(&queues, flow, octets, now, |_| task.message_received());
+            let frame = whole_frame(message.payload);
+            let handed = task.take_frame(&queues, message.stream, frame, now);
             // After octets that are no message the next user message is one of its own: the association stays.
             if handed.await.is_err() {
                 return CloseReason::Local;

@@ -8,13 +8,13 @@
 mod association;
 mod messages;
 mod open;
-mod opener;
 mod paths;
 mod records;
 mod secure;
 mod sender;
 mod serve;
 mod snapshot;
+mod stack_opener;
 mod stacks;
 mod streams;
 mod transport;

@@ -2,10 +2,7 @@
 
 use std::time::Instant;
 
-use sip::Frame;
-
 use crate::connections::OpenedBy;
-use crate::inbound::WorkerQueues;
 use crate::incoming::{CloseReason, MalformedReason};
 
 use super::association::AssociationTask;
@@ -76,7 +73,8 @@ async fn take_frames(
     loop {
         let frame = secure.lock().next_frame(stream);
         let lost = match frame {
-            Ok(Some(frame)) => take_frame(task, &queues, stream, frame, now).await?,
+            // What has no start line has no Content-Length to be trusted either.
+            Ok(Some(frame)) => task.take_frame(&queues, stream, frame, now).await?,
             Ok(None) => return Ok(()),
             Err(error) => {
                 let flow = task.flow_of_stream(stream);
@@ -88,33 +86,6 @@ async fn take_frames(
         };
         if let Some(reason) = lost {
             return Err(CloseReason::Framing(reason));
-        }
-    }
-}
-
-/// Takes what was cut from the octets of a session. Tells where it is no message: what has no start line has no
-/// Content-Length to be trusted either.
-async fn take_frame(
-    task: &AssociationTask<'_>,
-    queues: &WorkerQueues,
-    stream: u16,
-    frame: Frame,
-    now: Instant,
-) -> Result<Option<MalformedReason>, CloseReason> {
-    match frame {
-        Frame::Message(octets) => {
-            let flow = task.flow_of_stream(stream);
-            let inbound = &task.sctp.inbound;
-            let handed = inbound.message(queues, flow, octets, now, |_| task.message_received());
-            Ok(handed.await?)
-        }
-        Frame::Ping => {
-            task.take_keep_alive(stream, true);
-            Ok(None)
-        }
-        Frame::Pong => {
-            task.take_keep_alive(stream, false);
-            Ok(None)
         }
     }
 }

@@ -14,12 +14,12 @@ use crate::routes::Routes;
 use crate::start_error::StartProblem;
 use crate::statistics::WireStatistics;
 
-use super::opener::Opener;
+use super::stack_opener::StackOpener;
 
 /// The stacks under our SCTP, one for each set of local addresses, and the SCTP ports on them.
 #[derive(Debug)]
 pub(crate) struct SctpStacks {
-    opener: Opener,
+    opener: StackOpener,
     /// Local addresses that belong together.
     groups: Vec<Vec<IpAddr>>,
     endpoint: sctp::EndpointConfig,
@@ -81,7 +81,7 @@ const LARGEST_PACKET: usize = 16 * 1024;
 impl SctpStacks {
     pub(crate) fn new(config: &SipNetConfig, impairments: Arc<Impairments>) -> SctpStacks {
         SctpStacks {
-            opener: Opener::new(config, impairments),
+            opener: StackOpener::new(config, impairments),
             groups: config.sctp_addresses.clone(),
             endpoint: config.sctp.clone(),
             tls_streams: config.tls_streams.max(1),
@@ -277,7 +277,7 @@ impl SctpStacks {
 
 impl Stacks {
     /// The stack at these local addresses, in whatever order, opened where there is none.
-    fn at(&mut self, addresses: &[IpAddr], opener: &Opener) -> io::Result<Open> {
+    fn at(&mut self, addresses: &[IpAddr], opener: &StackOpener) -> io::Result<Open> {
         let same = |other: &[IpAddr]| {
             other.len() == addresses.len() && other.iter().all(|ip| addresses.contains(ip))
         };

@@ -19,8 +19,7 @@ use super::unanswered::Unanswered;
 use crate::connections::{Connection, OpenedBy};
 use crate::inbound::{ReceiverGone, WorkerQueues};
 use crate::incoming::{CloseReason, MalformedReason};
-use crate::keep_alive::{PONG, is_keep_alive, is_ping};
-use crate::outbound_message::OutboundMessage;
+use crate::keep_alive::whole_frame;
 
 /// Cuts what comes into messages and hands them to the user.
 pub(super) struct Reader<'a> {
@@ -150,7 +149,13 @@ impl<'a> Reader<'a> {
             Ok(Received::Octets(_)) => {
                 self.connection.activity.touch(now);
                 for frame in frames {
-                    self.take_frame(&queues, frame, now).await?;
+                    if let Frame::Message(_) = frame {
+                        self.partial_since = None;
+                    }
+                    // What has no start line has no Content-Length to be trusted either.
+                    if let Some(reason) = self.take_frame(&queues, frame, now).await? {
+                        return Err(self.framing_lost(reason));
+                    }
                 }
                 match framed {
                     Ok(()) => self.hold_partial(),
@@ -164,7 +169,14 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-            Ok(Received::Message(octets)) => self.take_whole(&queues, octets, now).await,
+            Ok(Received::Message(octets)) => {
+                self.connection.activity.touch(now);
+                self.partial_since = None;
+                self.whole_at = self.link.received();
+                // After octets that are no message the next one is one of its own: the connection stays.
+                self.take_frame(&queues, whole_frame(octets), now).await?;
+                Ok(())
+            }
             Ok(Received::Ping) => {
                 self.connection.activity.touch(now);
                 self.transport.log.keep_alive(self.flow.transport);
@@ -232,61 +244,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Hands a message to its worker, or answers a ping.
+    /// Hands a message to its worker, or answers a ping. Tells where it is no message.
     async fn take_frame(
         &mut self,
         queues: &WorkerQueues,
         frame: Frame,
-        now: Instant,
-    ) -> Result<(), CloseReason> {
-        match frame {
-            Frame::Message(octets) => {
-                self.partial_since = None;
-                match self.take_message(queues, octets, now).await? {
-                    None => Ok(()),
-                    // What has no start line has no Content-Length to be trusted either.
-                    Some(reason) => Err(self.framing_lost(reason)),
-                }
-            }
-            Frame::Ping => {
-                self.transport.log.keep_alive(self.flow.transport);
-                self.pong();
-                Ok(())
-            }
-            Frame::Pong => {
-                self.transport.log.keep_alive(self.flow.transport);
-                Ok(())
-            }
-        }
-    }
-
-    /// Takes a message that came whole, in a message of the transport's own.
-    async fn take_whole(
-        &mut self,
-        queues: &WorkerQueues,
-        octets: Bytes,
-        now: Instant,
-    ) -> Result<(), CloseReason> {
-        self.connection.activity.touch(now);
-        self.partial_since = None;
-        self.whole_at = self.link.received();
-        if is_keep_alive(&octets) {
-            self.transport.log.keep_alive(self.flow.transport);
-            if is_ping(&octets) {
-                self.pong();
-            }
-            return Ok(());
-        }
-        // Where it is none, the next message is one of its own: the connection stays.
-        self.take_message(queues, octets, now).await?;
-        Ok(())
-    }
-
-    /// Hands a message to its worker. Tells where it is none.
-    async fn take_message(
-        &mut self,
-        queues: &WorkerQueues,
-        octets: Bytes,
         now: Instant,
     ) -> Result<Option<MalformedReason>, ReceiverGone> {
         let Reader {
@@ -304,7 +266,9 @@ impl<'a> Reader<'a> {
             }
         };
         let inbound = &transport.inbound;
-        inbound.message(queues, flow, octets, now, note).await
+        inbound
+            .frame(queues, connection, flow, frame, now, note)
+            .await
     }
 
     /// It is not known any more where messages begin: whatever is sent to this address from now on takes another connection.
@@ -351,12 +315,6 @@ impl<'a> Reader<'a> {
             true => Err(CloseReason::PartialMessage),
             false => Ok(()),
         }
-    }
-
-    /// Answers a ping between two messages. A peer whose queue is full gets something anyway.
-    fn pong(&self) {
-        let pong = OutboundMessage::new(Bytes::from_static(PONG), self.flow.remote);
-        let _ = self.connection.queue.push_for_task(pong);
     }
 }
 

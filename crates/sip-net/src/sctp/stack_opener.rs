@@ -12,7 +12,7 @@ use crate::impairments::Impairments;
 
 /// Opens stacks as the settings say.
 #[derive(Debug)]
-pub(super) struct Opener {
+pub(super) struct StackOpener {
     pub(super) over: SctpOver,
     pub(super) encapsulation_port: u16,
     peer_encapsulation_port: u16,
@@ -23,9 +23,9 @@ pub(super) struct Opener {
     tap: Option<Tap>,
 }
 
-impl Opener {
-    pub(super) fn new(config: &SipNetConfig, impairments: Arc<Impairments>) -> Opener {
-        Opener {
+impl StackOpener {
+    pub(super) fn new(config: &SipNetConfig, impairments: Arc<Impairments>) -> StackOpener {
+        StackOpener {
             over: config.sctp_over,
             encapsulation_port: config.encapsulation_port,
             peer_encapsulation_port: config.peer_encapsulation_port,
