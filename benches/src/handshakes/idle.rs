@@ -22,7 +22,7 @@ const FIRST_ADDRESS: u32 = 0x0a00_0000;
 
 /// What a process tells that held associations.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct IdleAssociations {
     associations: u32,
     bytes: u64,
     pub(super) seconds: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Held {
     heartbeats: u64,
 }
 
-impl Held {
+impl IdleAssociations {
     pub(super) fn bytes_each(&self) -> f64 {
         self.bytes as f64 / f64::from(self.associations)
     }
@@ -64,7 +64,7 @@ pub(crate) fn hold(count: u32, time: Duration) -> anyhow::Result<()> {
         holder.endpoint.association_count() == count as usize,
         "associations were lost"
     );
-    print_report(&Held {
+    print_report(&IdleAssociations {
         associations: count,
         bytes,
         seconds: time.as_secs_f64(),

@@ -15,7 +15,7 @@ use crate::output::{Output, Row};
 use crate::process::Process;
 use crate::rounds::{Better, Rounds, Spread};
 use crate::usrsctp::Peer;
-use idle::Held;
+use idle::IdleAssociations;
 
 /// Associations set up and shut down in a CPU second, both ends together.
 const ASSOCIATIONS_MARK: f64 = 100_000.0;
@@ -117,20 +117,20 @@ fn row(
     }
 }
 
-fn hold(count: u32, virtual_time: Duration) -> anyhow::Result<Held> {
+fn hold(count: u32, virtual_time: Duration) -> anyhow::Result<IdleAssociations> {
     let role = format!("idle {count} {}", virtual_time.as_secs_f64());
     Process::start_role(&role)?.read_report(Duration::from_secs(60))
 }
 
 fn held_by_usrsctp(usrsctp: &Peer) -> anyhow::Result<f64> {
     #[derive(Deserialize)]
-    struct Held {
+    struct IdleReport {
         associations: f64,
         bytes: f64,
     }
     let mut command = Command::new(usrsctp.program());
     command.args(["idle", &SOME_OF_USRSCTP.to_string()]);
-    let held: Held =
+    let held: IdleReport =
         Process::start("usrsctp", &mut command)?.read_report(Duration::from_secs(20))?;
     Ok(held.bytes / held.associations)
 }

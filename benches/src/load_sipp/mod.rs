@@ -12,7 +12,7 @@ use crate::output::{Output, Row};
 use crate::rounds::{Better, Rounds, Spread};
 use crate::sip_servers::{SipServer, Store};
 use crate::sipp::Sipp;
-use ours::{Held, Registered};
+use ours::{HeldCalls, Registered};
 use peer::Peer;
 
 /// How many times less CPU time a call is to take.
@@ -144,7 +144,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
 
 /// Calls that are all held at the same time.
 fn held(output: &mut dyn Output, count: u64) -> anyhow::Result<()> {
-    let Held {
+    let HeldCalls {
         bytes_per_call,
         lateness_p99_ms,
     } = ours::hold(count)?;

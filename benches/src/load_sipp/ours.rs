@@ -39,7 +39,7 @@ struct CallReport {
 
 /// Calls that were held at the same time.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct HeldCalls {
     pub(crate) bytes_per_call: f64,
     pub(crate) lateness_p99_ms: f64,
 }
@@ -79,7 +79,7 @@ pub(super) fn call(calls: Calls) -> anyhow::Result<Taken> {
 }
 
 /// Holds calls at the same time.
-pub(super) fn hold(count: u64) -> anyhow::Result<Held> {
+pub(super) fn hold(count: u64) -> anyhow::Result<HeldCalls> {
     Process::start_role(&format!("load-held {count}"))?.read_report(Duration::from_secs(60))
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn hold_calls(count: u64) -> anyhow::Result<()> {
         );
         let bytes = weighing.await??? - before;
         let lateness = statistics.lateness.quantile(0.99).unwrap_or_default();
-        print_report(&Held {
+        print_report(&HeldCalls {
             bytes_per_call: bytes as f64 / count as f64,
             lateness_p99_ms: lateness.as_secs_f64() * 1e3,
         })

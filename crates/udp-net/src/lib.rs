@@ -34,7 +34,7 @@ pub use impairment::Impairment;
 pub use link::{Jitter, LinkConfig};
 pub use network_error::{NetworkError, Report, hear_network_errors, next_network_error};
 pub use options::{allow_fragmentation, forbid_fragmentation, path_mtu};
-pub use plain::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket};
+pub use plain::{DatagramSlice, PLAIN_BATCH, PlainBatch, PlainDatagram, PlainSocket};
 pub use route::local_address_towards;
 pub use socket::{Flushed, SendOutcome, SendQueue, UdpConfig, UdpSocket};
 pub use statistics::UdpStatistics;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use udp_net::{Piece, PlainBatch, PlainSocket};
+use udp_net::{DatagramSlice, PlainBatch, PlainSocket};
 
 use super::{
     CallId, Clip, Codec, Epoch, Media, MediaCounters, MediaReport, Mode, OutgoingPacket,
@@ -264,15 +264,15 @@ fn receive(shared: &Shared, socket: &PlainSocket, batch: &mut PlainBatch) {
 /// What the kernel does not take is lost, as on the network.
 fn send(socket: &PlainSocket, batch: &PacketBatch, packets: &[OutgoingPacket]) {
     for packets in packets.chunks(udp_net::PLAIN_BATCH) {
-        let pieces: Vec<Piece> = packets
+        let slices: Vec<DatagramSlice> = packets
             .iter()
-            .map(|packet| Piece {
+            .map(|packet| DatagramSlice {
                 start: packet.start,
                 length: packet.length,
                 destination: packet.destination,
             })
             .collect();
-        let mut rest = pieces.as_slice();
+        let mut rest = slices.as_slice();
         while !rest.is_empty() {
             let sent = match socket.send(batch.octets(), rest) {
                 Ok(sent) => sent.max(1),

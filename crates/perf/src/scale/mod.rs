@@ -220,7 +220,7 @@ async fn run(
         size: config.size,
     };
     let connection = connect(&client).await?;
-    let mut stage = Stage::enter(connection, request).await?;
+    let mut stage = ScaleClient::enter(connection, request).await?;
     let memory = || proportional_set_size_kib(server.id()?).context("the server's memory");
 
     let endpoints = stage.open_endpoints(count.min(CLIENT_PORTS), request)?;
@@ -267,15 +267,15 @@ async fn run(
 }
 
 /// The client's side of the conversation.
-struct Stage {
+struct ScaleClient {
     control: ControlChannel,
     stack: Stack,
     peer: Vec<std::net::IpAddr>,
     ports: Vec<u16>,
 }
 
-impl Stage {
-    async fn enter(connection: Connection, scale: ScaleRequest) -> anyhow::Result<Stage> {
+impl ScaleClient {
+    async fn enter(connection: Connection, scale: ScaleRequest) -> anyhow::Result<ScaleClient> {
         let Connection {
             mut control,
             peer,
@@ -287,7 +287,7 @@ impl Stage {
             .await?;
         match control.receive().await? {
             ServerMessage::Accepted { ports, .. } if ports.len() == usize::from(scale.ports) => {
-                Ok(Stage {
+                Ok(ScaleClient {
                     control,
                     stack: stack.context("there is no SCTP")?,
                     peer,

@@ -61,11 +61,11 @@ struct Connection {
     socket: SocketHandle,
     /// The listener's port, of one that was not opened here.
     accepted_at: Option<u16>,
-    stage: Stage,
+    state: ConnectionState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum ConnectionState {
     Opening,
     Up,
     Over,
@@ -267,7 +267,7 @@ impl TcpStack {
         let connection = Connection {
             socket,
             accepted_at,
-            stage: Stage::Opening,
+            state: ConnectionState::Opening,
         };
         self.connections.insert(id, connection);
         id
@@ -279,14 +279,14 @@ impl TcpStack {
             return;
         };
         let socket = self.sockets.get::<Socket<'_>>(connection.socket);
-        let stage = match socket.state() {
+        let state = match socket.state() {
             // A listening socket whose SYN was taken back listens again.
-            State::Closed | State::TimeWait | State::Listen => Stage::Over,
-            State::SynSent | State::SynReceived => Stage::Opening,
-            _ => Stage::Up,
+            State::Closed | State::TimeWait | State::Listen => ConnectionState::Over,
+            State::SynSent | State::SynReceived => ConnectionState::Opening,
+            _ => ConnectionState::Up,
         };
-        let before = std::mem::replace(&mut connection.stage, stage);
-        if stage == before {
+        let before = std::mem::replace(&mut connection.state, state);
+        if state == before {
             return;
         }
         let up = match (connection.accepted_at, socket.remote_endpoint()) {
@@ -298,15 +298,17 @@ impl TcpStack {
             (Some(_), None) => None,
             (None, _) => Some(TcpEvent::Connected(id)),
         };
-        match (before, stage) {
-            (Stage::Opening, Stage::Up) => self.events.extend(up),
-            (Stage::Opening, Stage::Over) if connection.accepted_at.is_some() => {
+        match (before, state) {
+            (ConnectionState::Opening, ConnectionState::Up) => self.events.extend(up),
+            (ConnectionState::Opening, ConnectionState::Over)
+                if connection.accepted_at.is_some() =>
+            {
                 // Nobody has heard of it.
                 let socket = connection.socket;
                 self.connections.remove(&id);
                 self.sockets.remove(socket);
             }
-            (_, Stage::Over) => self.events.push_back(TcpEvent::Closed(id)),
+            (_, ConnectionState::Over) => self.events.push_back(TcpEvent::Closed(id)),
             _ => {}
         }
     }

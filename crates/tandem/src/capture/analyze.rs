@@ -8,7 +8,7 @@ use capture::{Analysis, ChunkArrows, FileSummary, Options, Output, Results};
 use clap::Args;
 use serde::Serialize;
 
-use super::files::{Files, Found};
+use super::files::{FileFindings, Files};
 use super::options::{Inputs, Outputs, add_keys, analysis};
 use super::sessions::{Sessions, written_over};
 use crate::fail;
@@ -120,7 +120,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(errors.iter().fold(code, |_, error| fail(error.as_ref())))
 }
 
-fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
+fn summaries(files: &Files, found: &FileFindings) -> Vec<FileSummary> {
     let of_files = found.counts.iter().zip(&found.warnings).zip(&files.clocks);
     files
         .names()
@@ -154,7 +154,7 @@ fn show(arguments: &Arguments, output: &Output, chunks: Option<&ChunkArrows>) {
 }
 
 /// Says what is amiss, and with which status to end.
-fn judge(arguments: &Arguments, output: &Output, found: &Found) -> ExitCode {
+fn judge(arguments: &Arguments, output: &Output, found: &FileFindings) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     let mut complain = |complaint: &str| {
         complain!("tandem: {complaint}");

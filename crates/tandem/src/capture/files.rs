@@ -19,7 +19,7 @@ pub(super) struct Files {
 
 /// What was found about the files themselves.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FileFindings {
     /// Of each file.
     pub(super) counts: Vec<Counts>,
     /// Of each file, what could not be read: the first few.
@@ -95,13 +95,13 @@ impl Files {
         &self,
         what: &'static str,
         on_event: &mut impl FnMut(&Event<'_>),
-    ) -> anyhow::Result<Found> {
+    ) -> anyhow::Result<FileFindings> {
         let readers = self.open()?;
         let offsets = self.clocks.iter().map(|clock| clock.nanoseconds);
         let mut merge = Merge::new(readers.into_iter().zip(offsets));
-        let mut found = Found {
+        let mut found = FileFindings {
             warnings: vec![Vec::new(); self.paths.len()],
-            ..Found::default()
+            ..FileFindings::default()
         };
         let mut omitted = vec![0_u64; self.paths.len()];
         let bar = self.bar(what);

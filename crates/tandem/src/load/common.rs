@@ -96,7 +96,7 @@ pub(super) struct Network {
 
 /// Whom the users talk to, found.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct ResolvedTarget {
     pub(super) address: SocketAddr,
     pub(super) peer: Option<Arc<Peer>>,
     /// The second proxy.
@@ -119,7 +119,7 @@ impl Network {
     }
 
     /// Finds the server, and whether it may be put under load.
-    pub(super) async fn find(&self, transport: Transport) -> anyhow::Result<Found> {
+    pub(super) async fn find(&self, transport: Transport) -> anyhow::Result<ResolvedTarget> {
         let Some(via) = &self.via else {
             // Callees without a proxy talk to whoever calls.
             let local = self.local_address.unwrap_or(Ipv4Addr::LOCALHOST.into());
@@ -128,7 +128,7 @@ impl Network {
                 port => port,
             };
             let address = SocketAddr::new(local, port);
-            return Ok(Found {
+            return Ok(ResolvedTarget {
                 address,
                 peer: None,
                 second: None,
@@ -147,7 +147,7 @@ impl Network {
             }
             None => None,
         };
-        Ok(Found {
+        Ok(ResolvedTarget {
             address,
             peer: via.peer(),
             second,
@@ -164,7 +164,12 @@ impl Network {
     }
 
     /// What a run is told of the network.
-    pub(super) fn config(&self, found: &Found, transport: Transport, seed: u64) -> GeneratorConfig {
+    pub(super) fn config(
+        &self,
+        found: &ResolvedTarget,
+        transport: Transport,
+        seed: u64,
+    ) -> GeneratorConfig {
         GeneratorConfig {
             transport,
             target: found.address,

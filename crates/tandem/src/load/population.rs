@@ -9,7 +9,7 @@ use clap::Args;
 use load::engine::{Directory, Listed};
 use serde::Serialize;
 
-use super::common::Found;
+use super::common::ResolvedTarget;
 use super::users::{self, Credentials, Pattern};
 use crate::values::{count, duration};
 
@@ -78,7 +78,7 @@ pub(super) struct Parameters {
 
 impl Population {
     /// The domain of the users' addresses.
-    pub(super) fn domain(&self, found: &Found) -> String {
+    pub(super) fn domain(&self, found: &ResolvedTarget) -> String {
         self.domain.clone().unwrap_or_else(|| found.name.clone())
     }
 

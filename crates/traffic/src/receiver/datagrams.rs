@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainSocket};
+use udp_net::{DatagramSlice, PLAIN_BATCH, PlainBatch, PlainSocket};
 
 use super::{ActiveRun, Registry};
 use crate::clock;
@@ -56,7 +56,7 @@ fn carry(socket: &PlainSocket, registry: &Registry, is_over: &AtomicBool) {
     let mut batch = PlainBatch::new();
     let mut packet = Vec::new();
     let mut echo = Vec::new();
-    let mut pieces: Vec<Piece> = Vec::with_capacity(PLAIN_BATCH);
+    let mut slices: Vec<DatagramSlice> = Vec::with_capacity(PLAIN_BATCH);
     while !is_over.load(Ordering::Relaxed) {
         // Whatever went wrong, reading tells.
         let mut waiting = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
@@ -69,7 +69,7 @@ fn carry(socket: &PlainSocket, registry: &Registry, is_over: &AtomicBool) {
         let arrived = clock::now();
         let mut known: Option<Arc<ActiveRun>> = None;
         echo.clear();
-        pieces.clear();
+        slices.clear();
         for (from, octets) in batch.datagrams() {
             let Some(run) = find(&mut known, registry, from, octets) else {
                 continue;
@@ -80,14 +80,14 @@ fn carry(socket: &PlainSocket, registry: &Registry, is_over: &AtomicBool) {
             run.reception()
                 .handle(arrived, clock::now, &mut packet, &mut echo);
             if echo.len() > start {
-                pieces.push(Piece {
+                slices.push(DatagramSlice {
                     start,
                     length: echo.len() - start,
                     destination: from,
                 });
             }
         }
-        send(socket, &echo, &pieces);
+        send(socket, &echo, &slices);
     }
 }
 
@@ -111,8 +111,8 @@ fn find<'a>(
 }
 
 /// What the kernel does not take is lost, as on the network.
-fn send(socket: &PlainSocket, octets: &[u8], pieces: &[Piece]) {
-    let mut rest = pieces;
+fn send(socket: &PlainSocket, octets: &[u8], slices: &[DatagramSlice]) {
+    let mut rest = slices;
     while !rest.is_empty() {
         let sent = socket.send(octets, rest).unwrap_or(1).max(1);
         rest = rest.get(sent..).unwrap_or_default();

@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sctp_net::{Association, Endpoint, SendError, SendInfo};
 use tokio::runtime::Handle;
-use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainSocket};
+use udp_net::{DatagramSlice, PLAIN_BATCH, PlainBatch, PlainSocket};
 
 use crate::clock::{self, Timestamp};
 use crate::composer::Echoes;
@@ -136,15 +136,15 @@ impl Path {
         match &mut self.data {
             Data::Udp { socket, peer, .. } => {
                 let starts = std::iter::once(0).chain(ends.iter().copied());
-                let pieces: Vec<Piece> = starts
+                let slices: Vec<DatagramSlice> = starts
                     .zip(ends)
-                    .map(|(start, end)| Piece {
+                    .map(|(start, end)| DatagramSlice {
                         start,
                         length: end - start,
                         destination: *peer,
                     })
                     .collect();
-                Ok(send_datagrams(socket, octets, &pieces, deadline))
+                Ok(send_datagrams(socket, octets, &slices, deadline))
             }
             Data::Tcp(stream) => {
                 stream.write_all(octets).context("the connection broke")?;
@@ -198,8 +198,10 @@ impl Path {
     /// How many came back, and the median round trip in milliseconds.
     pub(super) fn echoed(&self) -> (u64, Option<f64>) {
         let echoes = self.shared.echoes();
-        let summary = echoes.as_ref().map(|echoes| echoes.round_trips().summary());
-        summary.map_or((0, None), |summary| (summary.count, summary.p50_ms))
+        let summary = echoes
+            .as_ref()
+            .map(|echoes| echoes.round_trips().milliseconds());
+        summary.map_or((0, None), |summary| (summary.count, summary.p50))
     }
 
     /// Waits until so many echoes have come, or none for a while. A look counts for the time that it should take, and
@@ -356,11 +358,11 @@ fn read_datagrams(socket: &PlainSocket, peer: SocketAddr, shared: &Shared) {
 fn send_datagrams(
     socket: &PlainSocket,
     octets: &[u8],
-    pieces: &[Piece],
+    slices: &[DatagramSlice],
     deadline: Timestamp,
 ) -> u64 {
     let mut refused = 0;
-    let mut rest = pieces;
+    let mut rest = slices;
     while let [_, after_one @ ..] = rest {
         match socket.send(octets, &rest[..rest.len().min(PLAIN_BATCH)]) {
             Ok(sent) => rest = rest.get(sent.max(1)..).unwrap_or_default(),

@@ -14,7 +14,7 @@ use crate::name::{NAME_BYTES, Name};
 use crate::options::{allow_fragmentation, receive_drops, set_receive_buffer};
 use crate::receive_many::{Arrival, receive_many};
 use crate::stamps::Stamps;
-use send::send_pieces;
+use send::send_slices;
 
 /// How many datagrams one call reads or writes at most.
 pub const PLAIN_BATCH: usize = 64;
@@ -39,7 +39,7 @@ pub struct PlainSocket {
 
 /// A datagram to send: a part of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct DatagramSlice {
     /// Where it begins in the buffer.
     pub start: usize,
     /// How many octets it has.
@@ -152,15 +152,15 @@ impl PlainSocket {
         Ok(received)
     }
 
-    /// Sends pieces of a buffer, the first ones if there are too many for one call, and tells how many are on their way.
+    /// Sends slices of a buffer, the first ones if there are too many for one call, and tells how many are on their way.
     ///
     /// # Errors
     /// What the kernel says to the first of them; `WouldBlock` where it has no room.
     ///
     /// # Panics
-    /// When a piece reaches beyond the buffer.
-    pub fn send(&self, octets: &[u8], pieces: &[Piece]) -> io::Result<usize> {
-        send_pieces(self.socket.as_raw_fd(), octets, pieces)
+    /// When a slice reaches beyond the buffer.
+    pub fn send(&self, octets: &[u8], slices: &[DatagramSlice]) -> io::Result<usize> {
+        send_slices(self.socket.as_raw_fd(), octets, slices)
     }
 
     /// How many datagrams found no room in this socket since it was opened: the reader was too slow, not

@@ -38,25 +38,25 @@ fn pieces_arrive_as_they_were_sent_with_their_senders_address() {
             .take(9000)
             .map(|octet: u8| octet)
             .collect();
-        let pieces: Vec<Piece> = [(0, 5), (5, 0), (17, 8983), (0, 9000)]
+        let slices: Vec<DatagramSlice> = [(0, 5), (5, 0), (17, 8983), (0, 9000)]
             .into_iter()
             .cycle()
             .take(100)
-            .map(|(start, length)| Piece {
+            .map(|(start, length)| DatagramSlice {
                 start,
                 length,
                 destination: other.local_addr(),
             })
             .collect();
         let mut sent = 0;
-        while sent < pieces.len() {
-            let now = one.send(&buffer, &pieces[sent..]).unwrap();
+        while sent < slices.len() {
+            let now = one.send(&buffer, &slices[sent..]).unwrap();
             assert!((1..=PLAIN_BATCH).contains(&now), "{now}");
             sent += now;
         }
-        let expected: Vec<_> = pieces
+        let expected: Vec<_> = slices
             .iter()
-            .map(|piece| &buffer[piece.start..piece.start + piece.length])
+            .map(|slice| &buffer[slice.start..slice.start + slice.length])
             .map(|octets| (one.local_addr(), octets.to_vec()))
             .collect();
         assert_eq!(received(&other, expected.len()), expected);
@@ -74,7 +74,7 @@ fn datagrams_have_come_when_the_kernel_got_them() {
         return;
     }
     let mut batch = PlainBatch::new();
-    let piece = Piece {
+    let slice = DatagramSlice {
         start: 0,
         length: 3,
         destination: other.local_addr(),
@@ -84,7 +84,7 @@ fn datagrams_have_come_when_the_kernel_got_them() {
     for _ in 0..50 {
         let before = Instant::now();
         assert!(other.receive(&mut batch).is_err());
-        assert_eq!(one.send(b"abc", &[piece]).unwrap(), 1);
+        assert_eq!(one.send(b"abc", &[slice]).unwrap(), 1);
         thread::sleep(wait);
         assert_eq!(other.receive(&mut batch).unwrap(), 1);
         let received = batch.arrivals().next().unwrap().received;
@@ -101,13 +101,13 @@ fn what_found_no_room_is_counted() {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
     let sender = PlainSocket::bind(here, false, 1 << 20).unwrap();
     let receiver = PlainSocket::bind(here, false, 1).unwrap();
-    let piece = Piece {
+    let slice = DatagramSlice {
         start: 0,
         length: 1000,
         destination: receiver.local_addr(),
     };
     for _ in 0..50 {
-        sender.send(&[7; 1000], &[piece; PLAIN_BATCH]).unwrap();
+        sender.send(&[7; 1000], &[slice; PLAIN_BATCH]).unwrap();
     }
     let dropped = receiver.dropped().unwrap() as usize;
     assert!((1..=50 * PLAIN_BATCH).contains(&dropped), "{dropped}");

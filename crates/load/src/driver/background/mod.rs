@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainSocket};
+use udp_net::{DatagramSlice, PLAIN_BATCH, PlainBatch, PlainSocket};
 
 pub use count::{BackgroundSummary, BackgroundTotal};
 use count::{Count, MARK};
@@ -149,12 +149,12 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
 fn send(socket: &PlainSocket, background: Background, shared: &Shared) {
     let payload = background.payload.max(MARK);
     let mut octets = vec![0x55; payload];
-    let piece = Piece {
+    let slice = DatagramSlice {
         start: 0,
         length: payload,
         destination: background.to,
     };
-    let pieces = [piece; PLAIN_BATCH];
+    let slices = [slice; PLAIN_BATCH];
     let per_second = background.bits_per_second as f64 / 8.0 / payload as f64;
     while !shared.is_over.load(Relaxed) {
         let mut owed = shared.count().owed(Instant::now(), per_second);
@@ -163,7 +163,7 @@ fn send(socket: &PlainSocket, background: Background, shared: &Shared) {
             let mut count = shared.count();
             octets[..MARK].copy_from_slice(&count.mark());
             let wanted = owed.min(PLAIN_BATCH);
-            match socket.send(&octets, &pieces[..wanted]) {
+            match socket.send(&octets, &slices[..wanted]) {
                 Ok(sent) if sent == wanted => {
                     count.sent(sent, payload);
                     owed -= sent;

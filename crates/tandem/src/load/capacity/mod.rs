@@ -27,7 +27,7 @@ use sip::Transport;
 use tokio::signal::unix::Signal;
 
 use super::background::{self, Traffic};
-use super::common::{Found, Network};
+use super::common::{Network, ResolvedTarget};
 use super::exit::Ending;
 use super::population::Population;
 use super::schedule::milliseconds;
@@ -206,7 +206,7 @@ fn check(arguments: &Arguments) -> Result<(), String> {
 /// What every measurement needs.
 struct Measuring<'a> {
     arguments: &'a Arguments,
-    found: &'a Found,
+    found: &'a ResolvedTarget,
     transport: Transport,
     seed: u64,
     /// What goes on beside the steps.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use sip::Transport;
 use sip_net::WireStatistics;
-use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket};
+use udp_net::{DatagramSlice, PLAIN_BATCH, PlainBatch, PlainDatagram, PlainSocket};
 
 use super::Traffic;
 use super::frames::{Frame, MAX_MESSAGE};
@@ -540,9 +540,9 @@ impl PlainCarrier {
             };
             match socket {
                 Socket::Udp { socket, .. } => {
-                    let (octets, pieces) = self.send_batch.datagrams(range);
+                    let (octets, slices) = self.send_batch.datagrams(range);
                     let mut counted = Counted::default();
-                    send_datagrams(socket, octets, pieces, &mut counted);
+                    send_datagrams(socket, octets, slices, &mut counted);
                     self.counts.messages_sent += counted.sent;
                     self.counts.packets_sent += counted.sent;
                     self.counts.bytes_sent += counted.bytes;
@@ -575,18 +575,18 @@ const SEND_TIMEOUT: Duration = Duration::from_millis(20);
 fn send_datagrams(
     socket: &PlainSocket,
     octets: &[u8],
-    mut pieces: &[Piece],
+    mut slices: &[DatagramSlice],
     counted: &mut Counted,
 ) {
     let mut waited = false;
-    while !pieces.is_empty() {
-        match socket.send(octets, pieces) {
+    while !slices.is_empty() {
+        match socket.send(octets, slices) {
             Ok(sent) => {
-                let (gone, rest) = pieces.split_at(sent);
-                pieces = rest;
+                let (gone, rest) = slices.split_at(sent);
+                slices = rest;
                 let bytes = gone
                     .iter()
-                    .map(|piece| piece.length + headers(piece.destination));
+                    .map(|slice| slice.length + headers(slice.destination));
                 counted.bytes += bytes.sum::<usize>() as u64;
                 counted.sent += sent as u64;
                 waited = false;
@@ -597,7 +597,7 @@ fn send_datagrams(
             }
             // Lost, as a network loses.
             Err(_) => {
-                pieces = &pieces[1..];
+                slices = &slices[1..];
                 counted.failed += 1;
             }
         }

@@ -1,8 +1,8 @@
-//! What an engine has written and is to be sent next.
+//! Messages of an engine that are sent together.
 
 use std::net::SocketAddr;
 
-use udp_net::Piece;
+use udp_net::DatagramSlice;
 
 use super::super::Traffic;
 use crate::engine::Transmit;
@@ -15,9 +15,9 @@ const MAX_MESSAGES: usize = 256;
 #[derive(Debug)]
 pub(super) struct SendBatch {
     octets: Vec<u8>,
-    /// The socket of each piece.
+    /// The socket of each slice.
     tokens: Vec<u32>,
-    pieces: Vec<Piece>,
+    slices: Vec<DatagramSlice>,
 }
 
 /// Consecutive messages that leave by one socket.
@@ -40,22 +40,22 @@ impl SendBatch {
         SendBatch {
             octets: Vec::new(),
             tokens: Vec::new(),
-            pieces: Vec::new(),
+            slices: Vec::new(),
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.octets.clear();
         self.tokens.clear();
-        self.pieces.clear();
+        self.slices.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.slices.is_empty()
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.octets.len() >= MAX_OCTETS || self.pieces.len() >= MAX_MESSAGES
+        self.octets.len() >= MAX_OCTETS || self.slices.len() >= MAX_MESSAGES
     }
 
     /// Lets the engine write its next message behind the others.
@@ -66,7 +66,7 @@ impl SendBatch {
     /// Says where the message goes that was written last.
     pub(super) fn address(&mut self, transmit: Transmit, token: u32, destination: SocketAddr) {
         self.tokens.push(token);
-        self.pieces.push(Piece {
+        self.slices.push(DatagramSlice {
             start: self.octets.len() - transmit.length,
             length: transmit.length,
             destination,
@@ -91,15 +91,15 @@ impl SendBatch {
         })
     }
 
-    /// A range as datagrams: pieces of a buffer.
-    pub(super) fn datagrams(&self, range: SocketRange) -> (&[u8], &[Piece]) {
-        (&self.octets, &self.pieces[range.start..range.end])
+    /// A range as datagrams: slices of a buffer.
+    pub(super) fn datagrams(&self, range: SocketRange) -> (&[u8], &[DatagramSlice]) {
+        (&self.octets, &self.slices[range.start..range.end])
     }
 
     /// A range as a stream.
     pub(super) fn octets(&self, range: SocketRange) -> &[u8] {
-        let pieces = &self.pieces[range.start..range.end];
-        match pieces {
+        let slices = &self.slices[range.start..range.end];
+        match slices {
             [first, .., last] => &self.octets[first.start..last.start + last.length],
             [alone] => &self.octets[alone.start..alone.start + alone.length],
             [] => &[],

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use test_support::{require_command, say_skipped};
+use test_support::say_skipped;
 
 use crate::program::support::{program_path, tandem};
 

@@ -104,7 +104,7 @@ fn call(proxy: &Proxy, model: LoadModel) -> Run {
         let before = processor_time(proxy);
         let plan = LoadPlan {
             drain: Some(Duration::ZERO),
-            ..LoadPlan::new(GeneratorConfig::CALL, pace)
+            ..LoadPlan::new(GeneratorConfig::CALL, model)
         };
         let outcome = load.run(plan).await.expect("sockets");
         let used = processor_time(proxy) - before;
