@@ -68,7 +68,8 @@ pub struct TimerWheel<T = Instant> {
 /// A deadline, and its neighbours in the list of its slot.
 #[derive(Clone, Copy, Debug)]
 struct Node<T> {
-    deadline: Option<T>,
+    /// Means nothing where the slot is [`NOWHERE`].
+    deadline: T,
     next: Index,
     previous: Index,
     slot: u16,
@@ -90,7 +91,8 @@ impl<T: Timestamp> TimerWheel<T> {
 
     /// The deadline of an index.
     pub fn get(&self, index: Index) -> Option<T> {
-        self.nodes.get(index as usize)?.deadline
+        let node = self.nodes.get(index as usize)?;
+        (node.slot != NOWHERE).then_some(node.deadline)
     }
 
     /// Sets, moves or removes the deadline of an index.
@@ -101,7 +103,13 @@ impl<T: Timestamp> TimerWheel<T> {
         self.remove(index);
         if let Some(deadline) = deadline {
             if self.nodes.len() <= index as usize {
-                self.nodes.resize(index as usize + 1, Node::UNUSED);
+                let unused = Node {
+                    deadline,
+                    next: NONE,
+                    previous: NONE,
+                    slot: NOWHERE,
+                };
+                self.nodes.resize(index as usize + 1, unused);
             }
             self.insert(index, deadline);
         }
@@ -138,7 +146,7 @@ impl<T: Timestamp> TimerWheel<T> {
         let Some(node) = self.nodes.get_mut(index as usize) else {
             return;
         };
-        node.deadline = Some(deadline);
+        node.deadline = deadline;
         if tick < self.position {
             node.slot = IN_FRONT;
             self.front.insert((deadline, index));
@@ -170,13 +178,14 @@ impl<T: Timestamp> TimerWheel<T> {
             next,
             previous,
             slot,
-        } = std::mem::replace(node, Node::UNUSED);
-        match (slot, deadline) {
-            (NOWHERE, _) | (_, None) => {}
-            (IN_FRONT, Some(deadline)) => {
+        } = *node;
+        node.slot = NOWHERE;
+        match slot {
+            NOWHERE => {}
+            IN_FRONT => {
                 self.front.remove(&(deadline, index));
             }
-            (slot, Some(_)) => {
+            slot => {
                 self.in_slots -= 1;
                 if let Some(next) = self.nodes.get_mut(next as usize) {
                     next.previous = previous;
@@ -252,9 +261,7 @@ impl<T: Timestamp> TimerWheel<T> {
         while let Some(node) = self.nodes.get(index as usize) {
             let Node { deadline, next, .. } = *node;
             self.in_slots -= 1;
-            if let Some(deadline) = deadline {
-                self.insert(index, deadline);
-            }
+            self.insert(index, deadline);
             index = next;
         }
     }
@@ -275,15 +282,6 @@ impl<T: Timestamp> TimerWheel<T> {
         let origin = *self.origin.get_or_insert(deadline);
         deadline.milliseconds_since(origin).min(LAST_TICK)
     }
-}
-
-impl<T> Node<T> {
-    const UNUSED: Node<T> = Node {
-        deadline: None,
-        next: NONE,
-        previous: NONE,
-        slot: NOWHERE,
-    };
 }
 
 impl<T: Timestamp> Default for TimerWheel<T> {

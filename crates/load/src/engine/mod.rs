@@ -84,7 +84,6 @@ mod timeouts;
 mod transmit_queue;
 mod trigger;
 mod users;
-mod wheel;
 mod writing;
 
 use std::collections::VecDeque;
@@ -119,7 +118,7 @@ use transmit_queue::TransmitQueue;
 use trigger::Trigger;
 use users::{Repeat, Users};
 
-/// The core of a worker: its users and what they do.
+/// The core of a worker: its users and their sessions.
 #[derive(Debug)]
 pub struct Engine {
     config: EngineConfig,
@@ -174,7 +173,7 @@ pub enum NotBegun {
     NoScript,
 }
 
-/// How many sessions, and users, of whom something is due have their turn before messages are sent.
+/// How many due sessions, and users, are handled before messages are sent.
 const DUE_AT_ONCE: usize = 256;
 
 /// How much is remembered of sessions that are over, as a multiple of how many there may be.
@@ -418,7 +417,7 @@ impl Engine {
         self.transmits.poll(into)
     }
 
-    /// What became of the next attempt that has ended.
+    /// The record of the next attempt that has ended.
     pub fn poll_record(&mut self) -> Option<Record> {
         self.records.pop_front()
     }
@@ -451,7 +450,7 @@ impl Engine {
         self.users.len()
     }
 
-    /// What has been counted.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -552,7 +551,7 @@ impl Engine {
 enum Cause {
     /// Somebody has asked for this attempt.
     Asked,
-    /// A user who calls again and again comes back.
+    /// The next call of a user who repeats it.
     Return,
     /// A user is to be registered, to stay so, or no longer.
     Upkeep {

@@ -1,12 +1,13 @@
 //! All sessions of an engine: by place, by Call-ID, by deadline, by connection.
 
+use timer_wheel::TimerWheel;
+
 use super::buffers::Buffers;
 use super::call_ids::CallIds;
 use super::config::ConnectionId;
 use super::identity::{NOBODY, SessionId};
 use super::session::{Session, State};
 use super::time::Time;
-use super::wheel::Wheel;
 
 /// All sessions. Their places are used again, the last one freed first, so that a few sessions stay in the
 /// processor's cache.
@@ -19,8 +20,8 @@ pub(super) struct Sessions {
     places: u32,
     free: Vec<u32>,
     by_call_id: CallIds,
-    deadlines: Wheel,
-    /// By connection, of those that can be lost: the session that began last on it. The others follow from one to the
+    deadlines: TimerWheel<Time>,
+    /// By connection, if it can be lost: the session that began last on it. The others follow from one to the
     /// next in the order in which they began: neighbours begin, and as a rule end, one after the other, so that they
     /// are in the processor's cache.
     newest: Vec<u32>,
@@ -39,7 +40,7 @@ impl Sessions {
             places: 0,
             free: Vec::new(),
             by_call_id: CallIds::default(),
-            deadlines: Wheel::new(),
+            deadlines: TimerWheel::new(),
             newest: Vec::new(),
             in_flight: 0,
             begun: 0,
@@ -148,7 +149,7 @@ impl Sessions {
         self.by_call_id.find(fingerprint, |_| true).is_some()
     }
 
-    /// The session that is filed under a Call-ID, of those that are looked for.
+    /// The session that is filed under a Call-ID and meets a condition.
     pub(super) fn find_filed(
         &self,
         fingerprint: u64,
@@ -168,8 +169,12 @@ impl Sessions {
 
     /// Has a session come up when something of it is due.
     pub(super) fn arm(&mut self, index: u32) {
-        if let Some(next) = self.get(index).map(Session::next) {
-            self.deadlines.set(index, next);
+        if let Some(next) = self.get(index).map(Session::next)
+            && next.is_known()
+        {
+            // The place of a session, which the next one takes over with this entry, is looked at once every half second
+            // (Timer A) however many sessions there are.
+            self.deadlines.set_if_earlier(index, next.rounded_up());
         }
     }
 
@@ -179,7 +184,7 @@ impl Sessions {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.deadlines.next_timeout()
+        self.deadlines.first()
     }
 
     // By connection.
@@ -230,7 +235,7 @@ impl Sessions {
         }
     }
 
-    /// The sessions that wait for an answer on a connection, those that began last first.
+    /// The sessions that wait for a response on a connection, the newest first.
     pub(super) fn waiting_on(&self, connection: ConnectionId) -> Vec<u32> {
         let mut waiting = Vec::new();
         let newest = self.newest.get(connection.0 as usize);

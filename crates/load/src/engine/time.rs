@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use timer_wheel::Timestamp;
+
 /// A time, in nanoseconds since the engine was made. Half as long as an [`Instant`], of which a session has
 /// many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,7 +12,7 @@ pub(super) struct Time(u64);
 impl Time {
     /// When the engine was made, and whatever was before.
     pub(super) const START: Time = Time(0);
-    /// What does not come.
+    /// Never.
     pub(super) const NEVER: Time = Time(u64::MAX);
 
     /// This much later.
@@ -48,14 +50,15 @@ impl Time {
         self.0 / 1_000_000
     }
 
-    /// Whole milliseconds, rounded up.
-    pub(super) fn milliseconds_up(self) -> u64 {
-        self.0.div_ceil(1_000_000)
+    /// The next whole millisecond: what is due within one comes up together.
+    pub(super) fn rounded_up(self) -> Time {
+        Time(self.0.div_ceil(1_000_000).saturating_mul(1_000_000))
     }
+}
 
-    /// The beginning of a millisecond.
-    pub(super) fn of_milliseconds(milliseconds: u64) -> Time {
-        Time(milliseconds.saturating_mul(1_000_000))
+impl Timestamp for Time {
+    fn milliseconds_since(self, earlier: Time) -> u64 {
+        self.0.saturating_sub(earlier.0) / 1_000_000
     }
 }
 
@@ -85,8 +88,7 @@ impl Clock {
     }
 }
 
-/// The time of what happens: what a message ends is measured to when it came, what it gives rise to begins
-/// now.
+/// The times of an event: delays end when the message was received, new transactions begin now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) now: Time,

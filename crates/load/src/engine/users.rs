@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use hashbrown::HashMap;
+use timer_wheel::TimerWheel;
 
 use super::authentication::Challenged;
 use super::config::{ConnectionId, RegistrationPlan, UserRange};
 use super::directory::Directory;
 use super::identity::NOBODY;
 use super::time::Time;
-use super::wheel::Wheel;
 use crate::script::ScriptId;
 
 /// How many users an engine may have.
@@ -26,7 +26,7 @@ pub(super) struct User {
     pub(super) registering: u32,
     /// The sequence number of the last REGISTER.
     pub(super) cseq: u32,
-    /// What is begun again and again.
+    /// The call that is repeated.
     pub(super) repeats: Option<Repeat>,
     /// When to begin that.
     pub(super) return_at: Time,
@@ -41,7 +41,7 @@ pub(super) struct User {
     pub(super) is_registered: bool,
 }
 
-/// What a user does again and again.
+/// A call that a user repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repeat {
     pub(super) script: ScriptId,
@@ -85,14 +85,14 @@ pub(super) struct Users {
     users: Vec<User>,
     /// The users of the list by name.
     listed: HashMap<Box<[u8]>, u32, RandomState>,
-    deadlines: Wheel,
+    deadlines: TimerWheel<Time>,
     registered: u32,
-    /// Users who are to begin something again.
+    /// Users whose next repeated call is due.
     returning: VecDeque<u32>,
     repetitions_left: Option<u64>,
 }
 
-/// What is due of a user.
+/// The timers of a user that are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     /// When the binding was to be refreshed, where that is now.
@@ -125,7 +125,7 @@ impl Users {
             ranges: places,
             users: vec![User::new(); next as usize],
             listed,
-            deadlines: Wheel::new(),
+            deadlines: TimerWheel::new(),
             registered: 0,
             returning: VecDeque::new(),
             repetitions_left: None,
@@ -174,7 +174,7 @@ impl Users {
         name.and_then(number).unwrap_or(0)
     }
 
-    /// Takes what is due of a user, whose binding may have expired, or who may come back.
+    /// Takes the timers of a user that are due: the end of the binding, its refresh, the next repeated call.
     pub(super) fn take_due(&mut self, place: u32, now: Time) -> Option<Due> {
         let user = self.users.get_mut(place as usize)?;
         let take = |time: &mut Time| {
@@ -272,12 +272,14 @@ impl Users {
 
     /// Has a user come up when something is due.
     pub(super) fn arm(&mut self, place: u32) {
-        if let Some(user) = self.users.get(place as usize) {
-            self.deadlines.set(place, user.next());
+        if let Some(next) = self.users.get(place as usize).map(User::next)
+            && next.is_known()
+        {
+            self.deadlines.set_if_earlier(place, next.rounded_up());
         }
     }
 
-    /// The next user of whom something is due.
+    /// The next user with a timer that is due.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
         self.deadlines.pop_due(now)
     }
@@ -286,12 +288,12 @@ impl Users {
         if !self.returning.is_empty() {
             return Some(Time::START);
         }
-        self.deadlines.next_timeout()
+        self.deadlines.first()
     }
 
     // Repetition.
 
-    /// Has a user do something again and again, the first time now.
+    /// Has a user repeat a call, the first time now.
     pub(super) fn repeat(&mut self, place: u32, repeat: Repeat) {
         if let Some(user) = self.users.get_mut(place as usize) {
             user.repeats = Some(repeat);
@@ -299,12 +301,12 @@ impl Users {
         }
     }
 
-    /// How many more attempts users who come back may begin.
+    /// Limits the repeated calls that may still begin.
     pub(super) fn limit_repeating(&mut self, attempts: Option<u64>) {
         self.repetitions_left = attempts;
     }
 
-    /// Lets no user come back.
+    /// Ends all repetition.
     pub(super) fn stop_repeating(&mut self) {
         for user in &mut self.users {
             user.repeats = None;
@@ -313,7 +315,7 @@ impl Users {
         self.returning.clear();
     }
 
-    /// A user who does something again and again comes back then, or at once.
+    /// Has a user who repeats a call begin the next one then, or at once.
     pub(super) fn come_back(&mut self, place: u32, at: Option<Time>) {
         let Some(user) = self.users.get_mut(place as usize) else {
             return;
@@ -330,12 +332,12 @@ impl Users {
         }
     }
 
-    /// How many users have come back.
+    /// How many users' repeated calls are due.
     pub(super) fn returning(&self) -> usize {
         self.returning.len()
     }
 
-    /// The next user who has come back, and what begins again, where another attempt may begin.
+    /// The next user whose repeated call is due, with the call if another one may begin.
     pub(super) fn pop_returning(&mut self) -> Option<(u32, Option<Repeat>)> {
         let place = self.returning.pop_front()?;
         let repeats = self.get(place).and_then(|user| user.repeats);
@@ -350,7 +352,7 @@ impl Users {
         Some((place, repeats.filter(may_begin)))
     }
 
-    /// An attempt of a user who has come back was not begun.
+    /// A repeated call was not begun.
     pub(super) fn give_repetition_back(&mut self) {
         if let Some(left) = &mut self.repetitions_left {
             *left += 1;
