@@ -30,8 +30,8 @@
 //! and sends what the engines answer in batches. ([`Stack::kernel`] has no engine: its task
 //! serves the kernel's sockets.) Handles leave what they want to it:
 //!
-//! - What is sent goes to a small send_queue of the association, from which the task feeds the engine as
-//!   long as its send buffer has room. When the send_queue is full, senders wait.
+//! - What is sent goes to a small send queue of the association, from which the task feeds the engine as
+//!   long as its send buffer has room. When the send queue is full, senders wait.
 //! - What is received stays in the engine, where it fills the window that the peer sees, but for
 //!   one inbox's worth that waits for the application. When nobody receives, the peer stops.
 //!

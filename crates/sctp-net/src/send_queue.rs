@@ -144,7 +144,7 @@ impl SendQueue {
 }
 
 impl OutgoingMessage {
-    /// A message larger than the send_queue takes all of it.
+    /// A message larger than the queue takes all of it.
     fn permits(&self) -> u32 {
         (self.payload.len() + MESSAGE_BYTES).min(FULL_BYTES) as u32
     }

@@ -421,7 +421,7 @@ impl Worker {
         }
     }
 
-    /// Lets every engine that was dirty say what it has to say, until all are quiet or the kernel
+    /// Lets every dirty engine say what it has to say, until all are quiet or the kernel
     /// takes no more packets.
     pub(super) fn flush(&mut self, now: Instant) {
         self.flush_dirty(now);
