@@ -32,7 +32,7 @@ fn main() {
             let name = format!("sqlite {}", synchronous.name());
             let path = directory.path().join(format!("{name}-{in_flight}.db"));
             let config = LocationConfig {
-                url: Url::Sqlite(path),
+                url: Url::sqlite(path.to_str().expect("UTF-8")),
                 synchronous,
                 ..LocationConfig::default()
             };

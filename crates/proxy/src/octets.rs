@@ -1,5 +1,7 @@
 //! Values in few octets, one after the other: what flows and bindings are written down with.
 
+use bytes::Buf;
+
 /// Appends a number, seven bits an octet, the lowest first: most are small.
 pub(crate) fn push_number(octets: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -15,43 +17,17 @@ pub(crate) fn number_length(number: u64) -> usize {
     bits.div_ceil(7) as usize
 }
 
-/// Takes values off the front.
-#[derive(Debug)]
-pub(crate) struct OctetReader<'a>(pub(crate) &'a [u8]);
-
-impl<'a> OctetReader<'a> {
-    pub(crate) fn octet(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    /// So many octets as the type says.
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    #[cfg(feature = "driver")]
-    pub(crate) fn octets(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (octets, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(octets)
-    }
-
-    /// What [`push_number`] has written.
-    pub(crate) fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let octet = self.octet()?;
-            number |= u64::from(octet & 0x7f) << shift;
-            if octet & 0x80 == 0 {
-                return Some(number);
-            }
+/// Takes a number off the front that [`push_number`] has written.
+pub(crate) fn take_number(octets: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let octet = octets.try_get_u8().ok()?;
+        number |= u64::from(octet & 0x7f) << shift;
+        if octet & 0x80 == 0 {
+            return Some(number);
         }
-        None
     }
+    None
 }
 
 #[cfg(test)]
@@ -68,11 +44,11 @@ mod tests {
             push_number(&mut octets, number);
             prop_assert_eq!(octets.len(), number_length(number));
             let last = octets.len() - 1;
-            prop_assert_eq!(OctetReader(&octets[..last]).number(), None);
+            prop_assert_eq!(take_number(&mut &octets[..last]), None);
             octets.push(7);
-            let mut reader = OctetReader(&octets);
-            prop_assert_eq!(reader.number(), Some(number));
-            prop_assert_eq!(reader.octet(), Some(7));
+            let mut rest = &octets[..];
+            prop_assert_eq!(take_number(&mut rest), Some(number));
+            prop_assert_eq!(rest, [7]);
         }
     }
 }

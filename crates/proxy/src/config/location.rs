@@ -16,7 +16,8 @@ pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
 /// Checks what stands in several tables: passwords are asked for, and somewhere there are some.
 pub(super) fn check(proxy: &ProxyConfig, reading: &Reading<'_>) {
     let authentication = &proxy.policy.authentication;
-    if (authentication.register || authentication.calls) && proxy.location.url.path().is_none() {
+    if (authentication.register || authentication.calls) && !proxy.location.url.scheme().keeps_users
+    {
         reading.problem_at(
             "location.store",
             "location.store has no users, but [authentication] requires passwords: sqlite:PATH is expected",
@@ -26,7 +27,7 @@ pub(super) fn check(proxy: &ProxyConfig, reading: &Reading<'_>) {
 
 fn location(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     let location = &mut proxy.location;
-    location.url = section.get("store", Url::default_sqlite());
+    location.url = section.get("store", Url::sqlite("tandem.db"));
     location.maximum_addresses_of_record = section.get(
         "maximum_addresses_of_record",
         location.maximum_addresses_of_record,

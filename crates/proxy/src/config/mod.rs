@@ -30,10 +30,10 @@ use crate::core::Policy;
 use problem::line_at;
 use reader::{Key, Reading, Section};
 
+pub use crate::records::RecordsSettings;
 pub use changes::Changes;
 pub use operation::{
-    LOG_LEVELS, LogFormat, LogSettings, MetricsSettings, RecordsSettings, ShutdownSettings,
-    is_log_level,
+    LOG_LEVELS, LogFormat, LogSettings, MetricsSettings, ShutdownSettings, is_log_level,
 };
 pub use problem::{ConfigError, Problem};
 

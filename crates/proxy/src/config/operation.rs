@@ -1,10 +1,10 @@
 //! How an operator watches and ends the server: `[metrics]`, `[records]`, `[log]`, `[shutdown]`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::reader::Section;
+use crate::records::RecordsSettings;
 
 /// Where the counters can be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,37 +13,6 @@ pub struct MetricsSettings {
     pub listen: Option<SocketAddr>,
     /// The names by which it may be asked (`Host`), beside addresses and `localhost`.
     pub hosts: Vec<String>,
-}
-
-/// Where call detail records go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordsSettings {
-    /// The file that is written; `None` writes none.
-    pub file: Option<PathBuf>,
-    /// From what length in octets the file is set aside and a new one begun.
-    pub maximum_octets: u64,
-    /// How many files that were set aside are kept: `FILE.1` is the newest.
-    pub kept_files: u32,
-    /// How many records may wait to be written; further ones are dropped and counted.
-    pub queue: usize,
-    /// How many calls that have not ended are remembered. Of one beyond, the record is written when it
-    /// is answered, without its end.
-    pub maximum_calls: usize,
-    /// After what time a call is taken to have ended unseen.
-    pub maximum_duration: Duration,
-}
-
-impl Default for RecordsSettings {
-    fn default() -> RecordsSettings {
-        RecordsSettings {
-            file: None,
-            maximum_octets: 100 << 20,
-            kept_files: 10,
-            queue: 10_000,
-            maximum_calls: 100_000,
-            maximum_duration: Duration::from_secs(24 * 3600),
-        }
-    }
 }
 
 /// What is logged.

@@ -88,8 +88,21 @@ texts! {
     HostPort: "a host, with or without a port, such as \"sip.example.org\" or \"192.0.2.1:5060\"",
     Algorithm: "one of \"MD5\", \"SHA-256\", \"SHA-512-256\"",
     AddressRange: "an address or network such as \"192.0.2.1\" or \"192.0.2.0/24\"",
-    Url: "sqlite:PATH or memory:, in quotes",
     Transport: "one of \"udp\", \"tcp\", \"tls\", \"sctp\", \"tls-sctp\", \"ws\", \"wss\"",
+}
+
+impl Value for Url {
+    fn allowed() -> String {
+        format!("{}, in quotes", Url::known_forms())
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Url> {
+        value.as_str()?.parse().ok()
+    }
+
+    fn write(&self) -> String {
+        quoted(&self.to_string())
+    }
 }
 
 impl Value for Pattern {
@@ -127,18 +140,17 @@ impl Value for Duration {
     }
 
     fn read(value: &DeValue<'_>) -> Option<Duration> {
-        duration(value.as_str()?)
+        link::words::duration(value.as_str()?).ok()
     }
 
     fn write(&self) -> String {
-        let milliseconds = self.as_millis();
-        let unit = UNITS
-            .iter()
-            .rev()
-            .find(|(_, unit)| milliseconds > 0 && milliseconds.is_multiple_of(u128::from(*unit)));
-        match unit {
-            Some((name, unit)) => format!("\"{}{name}\"", milliseconds / u128::from(*unit)),
-            None => format!("\"{milliseconds}ms\""),
+        let seconds = self.as_secs();
+        let is_whole = self.subsec_nanos() == 0 && seconds > 0;
+        let mut units = UNITS.iter().filter(|_| is_whole);
+        match units.find(|(_, unit)| seconds.is_multiple_of(*unit)) {
+            Some((name, unit)) => format!("\"{}{name}\"", seconds / unit),
+            None if self.is_zero() => "\"0ms\"".to_owned(),
+            None => quoted(&link::words::show_duration(*self)),
         }
     }
 }
@@ -159,22 +171,8 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
-/// Milliseconds of each unit, the smallest first.
-const UNITS: [(&str, u64); 5] = [
-    ("ms", 1),
-    ("s", 1_000),
-    ("min", 60_000),
-    ("h", 3_600_000),
-    ("d", 86_400_000),
-];
-
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit.trim())?;
-    Some(Duration::from_millis(number.checked_mul(*milliseconds)?))
-}
+/// Seconds of each unit above the second, the largest first.
+const UNITS: [(&str, u64); 3] = [("d", 86_400), ("h", 3_600), ("min", 60)];
 
 /// A text as TOML wants it.
 pub(super) fn quoted(text: &str) -> String {
@@ -187,27 +185,23 @@ mod tests {
 
     #[test]
     fn times_have_units_and_are_written_with_the_largest_that_fits() {
-        for (text, milliseconds, written) in [
-            ("250ms", 250, "\"250ms\""),
-            ("90 s", 90_000, "\"90s\""),
-            ("120s", 120_000, "\"2min\""),
-            ("24h", 86_400_000, "\"1d\""),
+        let read = |text: &str| Duration::read(&DeValue::String(text.into()));
+        for (text, microseconds, written) in [
+            ("250us", 250, "\"250us\""),
+            ("250ms", 250_000, "\"250ms\""),
+            ("1.5s", 1_500_000, "\"1500ms\""),
+            ("90 s", 90_000_000, "\"90s\""),
+            ("120s", 120_000_000, "\"2min\""),
+            ("2h 30min", 9_000_000_000, "\"150min\""),
+            ("24h", 86_400_000_000, "\"1d\""),
             ("0s", 0, "\"0ms\""),
         ] {
-            let read = duration(text).expect("a time");
-            assert_eq!(read, Duration::from_millis(milliseconds));
+            let read = read(text).expect("a time");
+            assert_eq!(read, Duration::from_micros(microseconds));
             assert_eq!(read.write(), written);
         }
-        for wrong in [
-            "",
-            "5",
-            "s",
-            "-1s",
-            "1.5s",
-            "5 weeks",
-            "18446744073709551615d",
-        ] {
-            assert_eq!(duration(wrong), None, "{wrong}");
+        for wrong in ["", "5", "s", "-1s", "5 lightyears", "18446744073709551615d"] {
+            assert_eq!(read(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,10 +1,11 @@
 //! A flow in few octets: in a flow token and in a binding.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use bytes::Buf;
 use sip::{ConnectionId, Flow, Transport};
 
-use crate::octets::{OctetReader, number_length, push_number};
+use crate::octets::{number_length, push_number, take_number};
 
 /// Appends a flow.
 pub(crate) fn write(octets: &mut Vec<u8>, flow: &Flow) {
@@ -37,14 +38,13 @@ pub(crate) fn length(flow: &Flow) -> usize {
 }
 
 /// Reads what was written; `None` where it is anything else, or there is more.
-pub(crate) fn read(octets: &[u8]) -> Option<Flow> {
-    let mut reader = OctetReader(octets);
-    let transport = transport_of(reader.octet()?)?;
-    let connection = ConnectionId(reader.number()?);
-    let stream = u16::try_from(reader.number()?).ok()?;
-    let local = address(&mut reader)?;
-    let remote = address(&mut reader)?;
-    reader.0.is_empty().then_some(Flow {
+pub(crate) fn read(mut octets: &[u8]) -> Option<Flow> {
+    let transport = transport_of(octets.try_get_u8().ok()?)?;
+    let connection = ConnectionId(take_number(&mut octets)?);
+    let stream = u16::try_from(take_number(&mut octets)?).ok()?;
+    let local = address(&mut octets)?;
+    let remote = address(&mut octets)?;
+    octets.is_empty().then_some(Flow {
         transport,
         local,
         remote,
@@ -66,13 +66,13 @@ fn transport_of(code: u8) -> Option<Transport> {
     Transport::ALL.get(usize::from(code)).copied()
 }
 
-fn address(reader: &mut OctetReader<'_>) -> Option<SocketAddr> {
-    let ip: IpAddr = match reader.octet()? {
-        4 => reader.array::<4>()?.into(),
-        6 => reader.array::<16>()?.into(),
+fn address(octets: &mut &[u8]) -> Option<SocketAddr> {
+    let ip: IpAddr = match octets.try_get_u8().ok()? {
+        4 => Ipv4Addr::from_bits(octets.try_get_u32().ok()?).into(),
+        6 => Ipv6Addr::from_bits(octets.try_get_u128().ok()?).into(),
         _ => return None,
     };
-    Some(SocketAddr::new(ip, u16::from_be_bytes(reader.array()?)))
+    Some(SocketAddr::new(ip, octets.try_get_u16().ok()?))
 }
 
 #[cfg(test)]

@@ -1,24 +1,24 @@
-//! What a running service is told and asked: a few messages a minute, never one a call.
+//! Commands to the workers, and their reports: a few messages a minute, never one a call.
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::traffic::Traffic;
 use crate::core::{Latencies, MemberHealth, MemberState, OverloadPolicy, Policy, Statistics};
-use crate::metrics::Traffic;
 
-/// A message to the task that owns a core.
+/// A command to a worker.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Decide by these settings from now on.
     SetPolicy(Arc<Policy>),
     /// Refuse what would begin a dialog from now on.
     Drain,
-    /// Tell what is counted.
+    /// Report what is counted.
     Report(oneshot::Sender<Report>),
 }
 
-/// What the owner of a core tells of it.
+/// What a worker reports of its core.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     /// The counters of the core.
@@ -33,23 +33,23 @@ pub(crate) struct Report {
     pub(crate) members: Vec<MemberHealth>,
 }
 
-/// The ways to all workers; a handle that is cheap to clone.
+/// The channels to all workers; a handle that is cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Commanders {
+pub(crate) struct WorkerHandles {
     all: Arc<[mpsc::Sender<Command>]>,
 }
 
-/// How many messages wait for an owner; more of them wait with their senders.
+/// How many commands wait for a worker; more of them wait with their senders.
 const QUEUE: usize = 16;
 
-/// The two ends of the way to one owner.
+/// The channel to one worker.
 pub(super) fn channel() -> (mpsc::Sender<Command>, mpsc::Receiver<Command>) {
     mpsc::channel(QUEUE)
 }
 
-impl Commanders {
-    pub(super) fn new(all: Vec<mpsc::Sender<Command>>) -> Commanders {
-        Commanders { all: all.into() }
+impl WorkerHandles {
+    pub(super) fn new(all: Vec<mpsc::Sender<Command>>) -> WorkerHandles {
+        WorkerHandles { all: all.into() }
     }
 
     /// How many workers there are.
@@ -59,50 +59,52 @@ impl Commanders {
 
     /// Gives all workers the same settings, and each its share of what all together may take.
     pub(super) async fn set_policy(&self, policy: &Policy) {
-        let policy = Arc::new(share(policy, self.count()));
-        self.tell(|| Command::SetPolicy(Arc::clone(&policy))).await;
+        let policy = Arc::new(share_of_worker(policy, self.count()));
+        self.send_all(|| Command::SetPolicy(Arc::clone(&policy)))
+            .await;
     }
 
     pub(super) async fn drain(&self) {
-        self.tell(|| Command::Drain).await;
+        self.send_all(|| Command::Drain).await;
     }
 
-    /// What the workers tell, summed up; one that has ended tells nothing.
+    /// The reports of the workers, added up; a worker that has ended reports nothing.
     pub(crate) async fn report(&self) -> Report {
         let mut sum = Report::default();
-        for commander in &*self.all {
+        for worker in &*self.all {
             let (sender, receiver) = oneshot::channel();
-            if commander.send(Command::Report(sender)).await.is_ok()
+            if worker.send(Command::Report(sender)).await.is_ok()
                 && let Ok(report) = receiver.await
             {
                 sum.statistics += report.statistics;
                 *sum.latencies += &report.latencies;
                 *sum.traffic += &report.traffic;
                 sum.transactions += report.transactions;
-                sum.members = joined(sum.members, report.members);
+                sum.members = merge_health(sum.members, report.members);
             }
         }
         sum
     }
 
-    async fn tell(&self, command: impl Fn() -> Command) {
-        for commander in &*self.all {
-            // A service that has ended need not be told.
-            let _ = commander.send(command()).await;
+    async fn send_all(&self, command: impl Fn() -> Command) {
+        for worker in &*self.all {
+            // A worker that has ended needs no command.
+            let _ = worker.send(command()).await;
         }
     }
 }
 
 /// The settings of one of so many workers.
-pub(super) fn share(policy: &Policy, workers: usize) -> Policy {
+pub(super) fn share_of_worker(policy: &Policy, workers: usize) -> Policy {
     let overload: OverloadPolicy = policy.overload.shared_among(workers);
     Policy {
         overload,
         ..policy.clone()
     }
 }
-/// What two workers know of the members of the groups that both have: one that is down for either is down.
-fn joined(one: Vec<MemberHealth>, other: Vec<MemberHealth>) -> Vec<MemberHealth> {
+
+/// The health of the members of groups as two workers know it: a member that is down for either is down.
+fn merge_health(one: Vec<MemberHealth>, other: Vec<MemberHealth>) -> Vec<MemberHealth> {
     if one.is_empty() {
         return other;
     }

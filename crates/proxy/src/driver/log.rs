@@ -8,7 +8,7 @@ use sip::Flow;
 
 use crate::core::{Call, Event, MemberState};
 
-/// How many failed authentications a worker tells of in a second: whoever guesses passwords shall not fill the disk.
+/// How many failed authentications a worker logs in a second: a password guesser must not fill the disk.
 const FAILURES_PER_SECOND: u32 = 10;
 
 /// What a worker writes to the log.
@@ -18,8 +18,8 @@ pub(super) struct Log {
     second: Option<Instant>,
     /// Failed authentications in it.
     failures: u32,
-    /// Those that were not told, since the last one that was.
-    untold: u64,
+    /// Failed authentications since the last one that was logged.
+    unlogged: u64,
 }
 
 impl Log {
@@ -36,22 +36,22 @@ impl Log {
             flow,
         } = event
         {
-            if self.is_to_be_told(now) {
+            if self.may_log_failure(now) {
                 tracing::warn!(
                     realm = ?realm,
                     username = ?username,
-                    flow = %Along(flow),
-                    untold = std::mem::take(&mut self.untold),
+                    flow = %DisplayFlow(flow),
+                    untold = std::mem::take(&mut self.unlogged),
                     "authentication failed"
                 );
             } else {
-                self.untold += 1;
+                self.unlogged += 1;
             }
         }
         write(event);
     }
 
-    fn is_to_be_told(&mut self, now: Instant) -> bool {
+    fn may_log_failure(&mut self, now: Instant) -> bool {
         let is_new = self
             .second
             .is_none_or(|begun| now.saturating_duration_since(begun) >= Duration::from_secs(1));
@@ -74,7 +74,7 @@ fn write(event: &Event) {
         } => tracing::info!(
             user = ?address.as_str(),
             contact = ?contact,
-            flow = %Along(flow),
+            flow = %DisplayFlow(flow),
             expires_seconds = expires.as_secs(),
             "registered"
         ),
@@ -85,7 +85,7 @@ fn write(event: &Event) {
         } => tracing::info!(
             user = ?address.as_str(),
             contact = ?contact,
-            flow = %Along(flow),
+            flow = %DisplayFlow(flow),
             "unregistered"
         ),
         // Written by [`Log::write`], which counts them.
@@ -140,9 +140,9 @@ fn write(event: &Event) {
 }
 
 /// A flow for readers.
-struct Along<'a>(&'a Flow);
+struct DisplayFlow<'a>(&'a Flow);
 
-impl fmt::Display for Along<'_> {
+impl fmt::Display for DisplayFlow<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Flow {
             transport,
@@ -166,9 +166,10 @@ mod tests {
     fn who_guesses_passwords_does_not_fill_the_log() {
         let mut log = Log::default();
         let begun = Instant::now();
-        let told = |log: &mut Log, at: u64| log.is_to_be_told(begun + Duration::from_millis(at));
-        let first = (0..999).filter(|at| told(&mut log, *at)).count();
-        let second = (1000..1999).filter(|at| told(&mut log, *at)).count();
+        let is_logged =
+            |log: &mut Log, at: u64| log.may_log_failure(begun + Duration::from_millis(at));
+        let first = (0..999).filter(|at| is_logged(&mut log, *at)).count();
+        let second = (1000..1999).filter(|at| is_logged(&mut log, *at)).count();
         assert_eq!((first, second), (10, 10));
     }
 }

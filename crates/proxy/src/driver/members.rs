@@ -1,4 +1,4 @@
-//! What one worker finds out about members of groups, for all others.
+//! The states of the members of groups, shared by the workers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,40 +9,39 @@ use crate::core::{MemberState, Proxy};
 
 type States = BTreeMap<(Arc<str>, Arc<str>), MemberState>;
 
-/// A worker's end of the board on which the states of members stand. Only changes are written there,
-/// by whoever sees them; what stands there is the latest of each member, so that nobody misses
-/// anything however late he looks.
+/// The latest state of each member, shared by all workers. A worker that sees a member go up or down sets its state; a
+/// worker that reads late misses intermediate states, but never the latest.
 #[derive(Debug)]
 pub(super) struct Members {
-    board: watch::Sender<States>,
+    states: watch::Sender<States>,
     changes: watch::Receiver<States>,
-    /// There is something that our core has not been told.
-    has_news: bool,
+    /// There are states that our core does not know.
+    has_changed: bool,
 }
 
 impl Members {
-    /// An empty board.
+    /// No member has a state.
     pub(super) fn new() -> Members {
-        let (board, changes) = watch::channel(States::new());
+        let (states, changes) = watch::channel(States::new());
         Members {
-            board,
+            states,
             changes,
-            has_news: false,
+            has_changed: false,
         }
     }
 
-    /// Another worker's end.
-    pub(super) fn share(&self) -> Members {
+    /// A handle for another worker.
+    pub(super) fn subscribe(&self) -> Members {
         Members {
-            board: self.board.clone(),
-            changes: self.board.subscribe(),
-            has_news: true,
+            states: self.states.clone(),
+            changes: self.states.subscribe(),
+            has_changed: true,
         }
     }
 
-    /// Writes that a member has gone up or down.
-    pub(super) fn write(&mut self, group: Arc<str>, uri: Arc<str>, state: MemberState) {
-        self.board.send_modify(|states| {
+    /// A member has gone up or down.
+    pub(super) fn set(&mut self, group: Arc<str>, uri: Arc<str>, state: MemberState) {
+        self.states.send_modify(|states| {
             states.insert((group, uri), state);
         });
     }
@@ -52,15 +51,15 @@ impl Members {
         // We hold a sender ourselves: it cannot end.
         let _ = self.changes.changed().await;
         // It counts as seen now.
-        self.has_news = true;
+        self.has_changed = true;
     }
 
-    /// Tells a core what stands there, if there is something new.
-    pub(super) fn tell(&mut self, core: &mut Proxy) {
-        if !self.has_news && !self.changes.has_changed().unwrap_or(false) {
+    /// Sets the states in a core, if there is something new.
+    pub(super) fn apply_to(&mut self, core: &mut Proxy) {
+        if !self.has_changed && !self.changes.has_changed().unwrap_or(false) {
             return;
         }
-        self.has_news = false;
+        self.has_changed = false;
         for ((group, uri), state) in self.changes.borrow_and_update().iter() {
             core.set_member_state(group, uri, *state);
         }

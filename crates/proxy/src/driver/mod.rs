@@ -5,8 +5,10 @@ mod control;
 mod log;
 mod members;
 mod memory;
+mod observer;
 mod resolver;
 mod service;
+mod traffic;
 mod workers;
 
 use std::net::SocketAddr;
@@ -23,20 +25,22 @@ use sip_net::{Listen, SipNetConfig, Transports, WireStatistics};
 use tokio::sync::watch;
 
 use crate::HostPort;
-use crate::config::RecordsSettings;
 use crate::core::{
     Config, Keys, Listener, MemberHealth, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics,
 };
 use crate::location::{self, LocationConfig, Store};
-pub(crate) use control::{Commanders, Report};
+use control::WorkerHandles;
 use members::Members;
 pub use memory::use_small_pages;
+pub use observer::Observer;
+use observer::ServerHandles;
+pub(crate) use observer::Snapshot;
 use resolver::Resolver;
-use service::{EndsAll, Service, Surroundings};
+use service::{IoContext, Service, StopGuard};
+pub(crate) use traffic::{Direction, RESPONSE_CLASSES};
 use workers::Workers;
 
-use crate::metrics::{Observer, Watched};
-use crate::records::Recorder;
+use crate::records::{Recorder, RecordsSettings};
 
 /// What [`Server::start`] is told.
 #[derive(Clone, Debug)]
@@ -151,7 +155,7 @@ pub struct Server {
     workers: Workers,
     /// The ways to the services of the workers.
     names: resolve::Resolver,
-    commanders: Commanders,
+    handles: WorkerHandles,
     recorder: Option<Recorder>,
     is_draining: Arc<AtomicBool>,
     started: SystemTime,
@@ -208,7 +212,7 @@ impl Server {
                 ..config.transactions
             },
             registrar: config.registrar,
-            policy: Arc::new(control::share(&config.policy, workers.count())),
+            policy: Arc::new(control::share_of_worker(&config.policy, workers.count())),
             queries,
             timer_c: config.timer_c,
             maximum_datagram: config.maximum_datagram,
@@ -227,10 +231,10 @@ impl Server {
         let members = Members::new();
         let (stop, stopped) = watch::channel(false);
         let stop = Arc::new(stop);
-        let mut commanders = Vec::with_capacity(workers.count());
+        let mut handles = Vec::with_capacity(workers.count());
         for (number, incoming) in incoming.into_iter().enumerate() {
             let (commander, commands) = control::channel();
-            commanders.push(commander);
+            handles.push(commander);
             let mut proxy = Proxy::new(core.clone(), rand::SeedableRng::from_rng(&mut rng));
             if number == 0 {
                 let call_id = call_of_worker(&transports, number, &mut rng);
@@ -239,25 +243,25 @@ impl Server {
             proxy.start_keep_alives(Instant::now(), number, workers.count());
             let transports = transports.of_worker(number);
             let resolver = Resolver::new(transports.clone(), names.clone(), core.queries.timeout);
-            let surroundings = Surroundings {
+            let io = IoContext {
                 transports,
                 incoming,
                 commands,
                 location: location.handle(),
                 resolver,
                 recorder: recorder.clone(),
-                members: members.share(),
+                members: members.subscribe(),
                 stopped: stopped.clone(),
-                _ends_all: EndsAll(Arc::downgrade(&stop)),
+                _stop_guard: StopGuard(Arc::downgrade(&stop)),
             };
-            workers.employ(number, Service::new(proxy, surroundings));
+            workers.start_service(number, Service::new(proxy, io));
         }
         Ok(Server {
             transports,
             location,
             workers,
             names,
-            commanders: Commanders::new(commanders),
+            handles: WorkerHandles::new(handles),
             recorder,
             is_draining: Arc::default(),
             started: SystemTime::now(),
@@ -281,7 +285,7 @@ impl Server {
         let location = self.location.statistics();
         ServerStatistics {
             wire,
-            proxy: self.commanders.report().await.statistics,
+            proxy: self.handles.report().await.statistics,
             addresses_of_record: location.addresses_of_record,
             bindings: location.bindings,
         }
@@ -289,7 +293,7 @@ impl Server {
 
     /// What is known of the members of groups, the requests of all workers counted together.
     pub async fn members(&self) -> Vec<MemberHealth> {
-        self.commanders.report().await.members
+        self.handles.report().await.members
     }
 
     /// The next hops that have failed and are tried after all others.
@@ -305,15 +309,15 @@ impl Server {
     /// Decides by these settings from now on. Requests that are being forwarded go on by the decisions
     /// that were made for them.
     pub async fn set_policy(&self, policy: Arc<Policy>) {
-        self.commanders.set_policy(&policy).await;
+        self.handles.set_policy(&policy).await;
     }
 
     /// Refuses what would begin a dialog, from when this returns on.
     pub async fn refuse_new(&self) {
         self.is_draining.store(true, Relaxed);
-        self.commanders.drain().await;
-        // Workers obey one command after the other: who has answered refuses.
-        self.commanders.report().await;
+        self.handles.drain().await;
+        // Workers handle_command one command after the other: who has answered refuses.
+        self.handles.report().await;
     }
 
     /// [Refuses what would begin a dialog](Server::refuse_new), and waits until the transactions that there are
@@ -323,7 +327,7 @@ impl Server {
         let deadline = tokio::time::Instant::now() + limit;
         self.refuse_new().await;
         loop {
-            let left = self.commanders.report().await.transactions;
+            let left = self.handles.report().await.transactions;
             if left == 0 || tokio::time::Instant::now() >= deadline {
                 return left;
             }
@@ -333,9 +337,9 @@ impl Server {
 
     /// A view of the server for those who watch it.
     pub fn observer(&self) -> Observer {
-        Observer::new(Watched {
+        Observer::new(ServerHandles {
             transports: self.transports.clone(),
-            commanders: self.commanders.clone(),
+            handles: self.handles.clone(),
             location: self.location.clone(),
             names: self.names.clone(),
             recorder: self.recorder.clone(),

@@ -11,19 +11,19 @@ use super::control::{Command, Report};
 use super::log::Log;
 use super::members::Members;
 use super::resolver::Resolver;
+use super::traffic::Traffic;
 use crate::core::{Answer, Event, Proxy, Query, QueryId};
 use crate::location::{self, StoreQuery};
-use crate::metrics::Traffic;
 use crate::records::Recorder;
 
 /// How many events of the transports are taken at a time.
 const BATCH: usize = 128;
 
-/// One worker: owns a core, and joins it to the world. Everything happens in its one task.
+/// One worker: owns a core and does its I/O. Everything happens in its one task.
 #[derive(Debug)]
 pub(super) struct Service {
     core: Proxy,
-    surroundings: Surroundings,
+    io: IoContext,
     /// What was taken from `incoming` in this turn.
     batch: Vec<Incoming>,
     traffic: Box<Traffic>,
@@ -32,9 +32,9 @@ pub(super) struct Service {
     is_refusing: bool,
 }
 
-/// What a worker has for itself of the world outside.
+/// The I/O of a worker.
 #[derive(Debug)]
-pub(super) struct Surroundings {
+pub(super) struct IoContext {
     /// By which it sends.
     pub(super) transports: Transports,
     /// What comes for it.
@@ -52,15 +52,15 @@ pub(super) struct Surroundings {
     /// Turns true, or is left without a sender, when it is to stop.
     pub(super) stopped: watch::Receiver<bool>,
     /// Ends the other workers when this one ends, by itself or by a panic.
-    pub(super) _ends_all: EndsAll,
+    pub(super) _stop_guard: StopGuard,
 }
 
 /// Tells all workers to stop when it is dropped: a server of which a part is gone would lose the calls of that part
 /// and seem to live.
 #[derive(Debug)]
-pub(super) struct EndsAll(pub(super) Weak<watch::Sender<bool>>);
+pub(super) struct StopGuard(pub(super) Weak<watch::Sender<bool>>);
 
-impl Drop for EndsAll {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         if let Some(stop) = self.0.upgrade() {
             stop.send_replace(true);
@@ -69,10 +69,10 @@ impl Drop for EndsAll {
 }
 
 impl Service {
-    pub(super) fn new(core: Proxy, surroundings: Surroundings) -> Service {
+    pub(super) fn new(core: Proxy, io: IoContext) -> Service {
         Service {
             core,
-            surroundings,
+            io,
             batch: Vec::with_capacity(BATCH),
             traffic: Box::default(),
             log: Log::default(),
@@ -101,7 +101,7 @@ impl Service {
 
     /// Waits until there is something to do, and does all that there is. Returns whether there may be more.
     async fn turn(&mut self) -> bool {
-        let Surroundings {
+        let IoContext {
             incoming,
             commands,
             location,
@@ -109,7 +109,7 @@ impl Service {
             members,
             stopped,
             ..
-        } = &mut self.surroundings;
+        } = &mut self.io;
         let due = self.core.next_timeout();
         let sleep = async {
             match due {
@@ -128,17 +128,17 @@ impl Service {
             }
             stored = location.next() => answer = Some(stored),
             resolved = resolver.next() => answer = resolved,
-            Some(said) = commands.recv() => command = Some(said),
+            Some(received) = commands.recv() => command = Some(received),
             () = members.changed() => {}
             () = sleep => {}
         }
         let now = Instant::now();
         self.core.set_wall_clock(now, SystemTime::now());
-        members.tell(&mut self.core);
-        let is_recorded = self.surroundings.recorder.is_some();
+        members.apply_to(&mut self.core);
+        let is_recorded = self.io.recorder.is_some();
         self.core.tell_of_users(is_recorded || Log::is_read());
         if let Some(command) = command {
-            self.obey(now, command);
+            self.handle_command(now, command);
         }
         if let Some((id, answer)) = answer {
             self.core.handle_answer(now, id, answer);
@@ -150,8 +150,8 @@ impl Service {
         self.core.process_accepted(now);
         self.batch = batch;
         // A steady stream of messages must hold up neither commands, answers nor timers.
-        while let Ok(command) = self.surroundings.commands.try_recv() {
-            self.obey(now, command);
+        while let Ok(command) = self.io.commands.try_recv() {
+            self.handle_command(now, command);
         }
         while let Some((id, answer)) = self.next_answer() {
             self.core.handle_answer(now, id, answer);
@@ -164,7 +164,7 @@ impl Service {
         true
     }
 
-    fn obey(&mut self, now: Instant, command: Command) {
+    fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::SetPolicy(policy) => self.core.set_policy(now, policy),
             Command::Drain => self.core.drain(),
@@ -253,7 +253,7 @@ impl Service {
     fn flush(&mut self, now: Instant) {
         // An answer may bring a further question.
         while self.ask_all(now) {
-            while let Some((id, answer)) = self.surroundings.location.next_now() {
+            while let Some((id, answer)) = self.io.location.next_now() {
                 self.core.handle_answer(now, id, answer);
             }
         }
@@ -262,30 +262,30 @@ impl Service {
             self.traffic.count_sent(&transmit);
             Some(transmit)
         });
-        self.surroundings.transports.send_all(transmits);
+        self.io.transports.send_all(transmits);
         while let Some(connection) = self.core.poll_known_connection() {
-            self.surroundings.transports.known(connection);
+            self.io.transports.known(connection);
         }
         while let Some(event) = self.core.poll_event() {
             self.log.write(now, &event);
-            if let Some(recorder) = &self.surroundings.recorder {
+            if let Some(recorder) = &self.io.recorder {
                 recorder.note(SystemTime::now(), &event);
             }
-            self.share(event);
+            self.publish(event);
         }
-        self.surroundings.location.maintain(now);
+        self.io.location.maintain(now);
     }
 
     /// Lets the other workers know what concerns them too.
-    fn share(&mut self, event: Event) {
+    fn publish(&mut self, event: Event) {
         match event {
             Event::NextHop {
                 transport,
                 remote,
                 outcome,
-            } => self.surroundings.resolver.note(transport, remote, outcome),
+            } => self.io.resolver.note(transport, remote, outcome),
             Event::Member { group, uri, state } => {
-                self.surroundings.members.write(group, uri, state);
+                self.io.members.set(group, uri, state);
             }
             _ => {}
         }
@@ -302,14 +302,14 @@ impl Service {
     }
 
     fn ask(&mut self, now: Instant, id: QueryId, query: Query) {
-        let location = &mut self.surroundings.location;
+        let location = &mut self.io.location;
         match query {
             Query::Lookup(address) => location.submit(now, id, StoreQuery::Lookup(address)),
             Query::Update(address, update) => {
                 location.submit(now, id, StoreQuery::Update(address, update));
             }
             Query::Resolve(destination) => {
-                if let Some(answer) = self.surroundings.resolver.ask(id, destination) {
+                if let Some(answer) = self.io.resolver.ask(id, destination) {
                     self.core.handle_answer(now, id, answer);
                 }
             }
@@ -324,9 +324,9 @@ impl Service {
 
     /// The next answer that is there now, from whoever was asked.
     fn next_answer(&mut self) -> Option<(QueryId, Answer)> {
-        let Surroundings {
+        let IoContext {
             location, resolver, ..
-        } = &mut self.surroundings;
+        } = &mut self.io;
         location.next_now().or_else(|| resolver.next_now())
     }
 }

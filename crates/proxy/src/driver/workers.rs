@@ -54,11 +54,11 @@ impl Workers {
     }
 
     /// Gives the worker of this number its service.
-    pub(super) fn employ(&mut self, number: usize, service: Service) {
+    pub(super) fn start_service(&mut self, number: usize, service: Service) {
         let worker = self.workers.get_mut(number);
-        if let Some(way) = worker.and_then(|worker| worker.service.take()) {
+        if let Some(sender) = worker.and_then(|worker| worker.service.take()) {
             // A thread that has ended drops it, which its handles show.
-            let _ = way.send(service);
+            let _ = sender.send(service);
         }
     }
 

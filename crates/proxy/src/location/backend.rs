@@ -51,11 +51,14 @@ pub struct LocationStatistics {
     pub users: u64,
 }
 
-/// A store. The stores that there are keep all bindings in memory, at the least a copy; one that is
-/// shared over a network would not, so every answer may come later.
-pub(super) trait Backend: Debug + Send + Sync {
-    /// Answers at once, or later, once, through the mailbox. Updates of one address of record take
-    /// effect in the order in which they were asked for.
+/// A store. `memory:` and `sqlite:` keep all bindings in memory, at the least a copy; a store that is shared over a
+/// network does not, so every answer may come later.
+///
+/// Workers call it from their threads and must not be held up: what takes time belongs on a thread or task of the
+/// store's own, which posts the answer.
+pub trait Backend: Debug + Send + Sync {
+    /// Answers at once, or later, once, through the mailbox of the worker that asks. [`Answer::Failed`] is always
+    /// possible. Updates of one address of record take effect in the order in which they were asked for.
     fn ask(
         &self,
         now: Instant,
@@ -64,11 +67,12 @@ pub(super) trait Backend: Debug + Send + Sync {
         mailbox: &Arc<Mailbox>,
     ) -> Option<Answer>;
 
-    /// What keys are made of that have to outlive the process, as far as the store does.
+    /// What keys are made of that have to outlive the process, as far as the store does: always the same for the same
+    /// store, and secret.
     fn seed(&self) -> [u8; 32];
 
-    /// Does a small part of what has to be done now and then.
-    fn maintain(&self, now: Instant);
+    /// Does a small part of what has to be done now and then, such as removing what has expired. It is called often.
+    fn maintain(&self, _now: Instant) {}
 
     /// The counters as they stand.
     fn statistics(&self) -> LocationStatistics;

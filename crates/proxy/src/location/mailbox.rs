@@ -10,14 +10,14 @@ use crate::core::{Answer, QueryId};
 /// Answers that a worker has not taken yet. It never holds more than that worker has questions
 /// waiting, whose number is bounded.
 #[derive(Debug, Default)]
-pub(super) struct Mailbox {
+pub struct Mailbox {
     answers: Mutex<VecDeque<(QueryId, Answer)>>,
     arrived: Notify,
 }
 
 impl Mailbox {
     /// Puts answers in and wakes the worker, once for all.
-    pub(super) fn post(&self, answers: impl IntoIterator<Item = (QueryId, Answer)>) {
+    pub fn post(&self, answers: impl IntoIterator<Item = (QueryId, Answer)>) {
         self.answers().extend(answers);
         self.arrived.notify_one();
     }

@@ -4,17 +4,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use super::Empty;
+use rand_chacha::ChaCha12Rng;
+
 use super::backend::{Backend, LocationStatistics, StoreQuery};
 use super::mailbox::Mailbox;
 use super::table::Table;
+use super::url::Scheme;
 use super::users::{User, UserTable, Users};
+use super::{EmptyTables, LocationConfig, OpenError};
 use crate::core::{AddressOfRecord, Answer, Bindings, QueryId, Update};
+
+/// `memory:`: in memory; what is registered ends with the process.
+pub(super) static SCHEME: Scheme = Scheme {
+    name: "memory",
+    form: "memory:",
+    is_valid: str::is_empty,
+    keeps_users: false,
+    open,
+};
+
+fn open(config: &LocationConfig, rng: &mut ChaCha12Rng) -> Result<Arc<dyn Backend>, OpenError> {
+    let empty = EmptyTables::new(config, rng);
+    Ok(Arc::new(MemoryStore::new(empty, &config.users)))
+}
 
 /// Bindings by address of record. An address of record that has been registered stays known when its
 /// bindings are gone, for as long as there is room: calls to it are answered 480, not 404.
 #[derive(Debug)]
-pub(super) struct MemoryStore {
+struct MemoryStore {
     table: Table,
     users: Users,
     seed: [u8; 32],
@@ -28,8 +45,8 @@ pub(super) struct MemoryStore {
 const FORGETTING_INTERVAL: u64 = 1000;
 
 impl MemoryStore {
-    pub(super) fn new(empty: Empty, users: &[User]) -> MemoryStore {
-        let Empty {
+    fn new(empty: EmptyTables, users: &[User]) -> MemoryStore {
+        let EmptyTables {
             table,
             users: all,
             seed,

@@ -2,13 +2,14 @@
 //! users are.
 //!
 //! A [`Store`] is opened once and shared; every worker has a [`Handle`], which it asks and which
-//! brings the answers, at once or later. What stands behind it a [`Url`] chooses:
+//! brings the answers, at once or later. What stands behind it the scheme of a [`Url`] chooses:
 //!
 //! - `memory` keeps everything in a `table` of compact `record`s and loses it with the process;
 //! - `sqlite` keeps the same table, and a database from which it is filled at the start. A change is
 //!   answered, and visible to look-ups, when it is on the disk.
 //!
-//! `backend` is what a store has to do, `mailbox` the way of its answers.
+//! A store of another kind implements [`Backend`] and has a [`Scheme`] of its own; answers that come later go through
+//! a [`Mailbox`].
 
 mod backend;
 mod mailbox;
@@ -20,6 +21,9 @@ mod url;
 mod users;
 
 use std::collections::VecDeque;
+use std::error::Error;
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,14 +32,13 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
 use crate::core::{Answer, QueryId};
-use backend::Backend;
-pub use backend::{LocationStatistics, StoreQuery};
-use mailbox::Mailbox;
-use memory::MemoryStore;
-use sqlite::SqliteStore;
+pub use backend::{Backend, LocationStatistics, StoreQuery};
+pub use mailbox::Mailbox;
+use sqlite::path_of;
 pub use sqlite::{DatabaseError, UserDatabase, UserDatabaseError};
 use table::{Bounds, Table};
-pub use url::{Url, UrlError, state_directory};
+use url::forms;
+pub use url::{Scheme, Url, UrlError};
 pub use users::User;
 use users::Users;
 
@@ -82,7 +85,7 @@ impl Default for LocationConfig {
     /// In memory: a library does not write files that nobody has named.
     fn default() -> LocationConfig {
         LocationConfig {
-            url: Url::Memory,
+            url: Url::memory(),
             maximum_addresses_of_record: 200_000,
             maximum_octets: 256 << 20,
             maximum_waiting: 10_000,
@@ -98,6 +101,43 @@ pub enum OpenError {
     /// The database file could not be used.
     #[error(transparent)]
     Database(#[from] DatabaseError),
+    /// A store of another kind says why.
+    #[error(transparent)]
+    Backend(#[from] Box<dyn Error + Send + Sync>),
+}
+
+/// The schemes that settings may name.
+const SCHEMES: [&Scheme; 2] = [&sqlite::SCHEME, &memory::SCHEME];
+
+impl Url {
+    /// `memory:`, the store that ends with the process.
+    pub fn memory() -> Url {
+        Url::new(&memory::SCHEME, "")
+    }
+
+    /// `sqlite:PATH`, the store in a database file.
+    pub fn sqlite(path: impl Into<String>) -> Url {
+        Url::new(&sqlite::SCHEME, path)
+    }
+
+    /// The database file of an `sqlite:` URL: a bare file name lies in the directory where services keep their state, any
+    /// other path is what it is to every program. `None` for other stores.
+    pub fn path(&self) -> Option<PathBuf> {
+        path_of(self)
+    }
+
+    /// The stores that settings may name, for messages: `sqlite:PATH or memory:`.
+    pub fn known_forms() -> String {
+        forms(&SCHEMES)
+    }
+}
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Url, UrlError> {
+        Url::parse(text, &SCHEMES)
+    }
 }
 
 /// An open location store. Clones are the same store.
@@ -114,30 +154,8 @@ impl Store {
     /// # Errors
     /// What is wrong with the file, in words for the operator.
     pub fn open(config: &LocationConfig, rng: &mut ChaCha12Rng) -> Result<Store, OpenError> {
-        let hasher = RandomState::with_seeds(
-            rng.next_u64(),
-            rng.next_u64(),
-            rng.next_u64(),
-            rng.next_u64(),
-        );
-        let mut seed = [0; 32];
-        rng.fill_bytes(&mut seed);
-        let bounds = Bounds {
-            addresses: config.maximum_addresses_of_record,
-            octets: config.maximum_octets,
-        };
-        let empty = Empty {
-            table: Table::new(hasher.clone(), Instant::now(), bounds),
-            users: Users::new(hasher.clone()),
-            hasher,
-            seed,
-        };
-        let backend: Arc<dyn Backend> = match config.url.path() {
-            None => Arc::new(MemoryStore::new(empty, &config.users)),
-            Some(path) => Arc::new(SqliteStore::open(&path, config, empty)?),
-        };
         Ok(Store {
-            backend,
+            backend: (config.url.scheme().open)(config, rng)?,
             maximum_waiting: config.maximum_waiting,
         })
     }
@@ -166,12 +184,35 @@ impl Store {
 
 /// What a store begins with.
 #[derive(Debug)]
-struct Empty {
+struct EmptyTables {
     table: Table,
     users: Users,
     hasher: RandomState,
     /// The [seed](Store::seed), where none is written down.
     seed: [u8; 32],
+}
+
+impl EmptyTables {
+    fn new(config: &LocationConfig, rng: &mut ChaCha12Rng) -> EmptyTables {
+        let hasher = RandomState::with_seeds(
+            rng.next_u64(),
+            rng.next_u64(),
+            rng.next_u64(),
+            rng.next_u64(),
+        );
+        let mut seed = [0; 32];
+        rng.fill_bytes(&mut seed);
+        let bounds = Bounds {
+            addresses: config.maximum_addresses_of_record,
+            octets: config.maximum_octets,
+        };
+        EmptyTables {
+            table: Table::new(hasher.clone(), Instant::now(), bounds),
+            users: Users::new(hasher.clone()),
+            hasher,
+            seed,
+        }
+    }
 }
 
 /// A worker's way to the store.

@@ -4,8 +4,10 @@
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
+use bytes::Buf;
+
 use crate::core::{Binding, BindingParts, Bindings, Standing, Update, UpdateError, flow_octets};
-use crate::octets::{OctetReader, push_number};
+use crate::octets::{push_number, take_number};
 
 /// An address of record, the number of its last entry in the database, and its bindings.
 ///
@@ -22,12 +24,12 @@ impl Record {
 
     /// The address of record.
     pub(super) fn address(&self) -> &str {
-        text(&mut OctetReader(&self.0)).unwrap_or_default()
+        text(&mut &*self.0).unwrap_or_default()
     }
 
     /// Whether it is that of this address of record.
     pub(super) fn is_of(&self, address: &str) -> bool {
-        octets_of_text(&mut OctetReader(&self.0)) == Some(address.as_bytes())
+        octets_of_text(&mut &*self.0) == Some(address.as_bytes())
     }
 
     /// The number given to [`write`].
@@ -48,20 +50,20 @@ impl Record {
 
     /// The bindings.
     pub(super) fn bindings(&self, epoch: Instant) -> Vec<Binding> {
-        let Some((header, mut reader)) = self.header() else {
+        let Some((header, mut rest)) = self.header() else {
             return Vec::new();
         };
         // What was written here can be read: it never came from outside.
         (0..header.count)
-            .map_while(|_| read_binding(&mut reader, |expiry| instant(epoch, expiry)))
+            .map_while(|_| read_binding(&mut rest, |expiry| instant(epoch, expiry)))
             .collect()
     }
 
     /// The bindings, to be handed on.
     pub(super) fn shared_bindings(&self, epoch: Instant) -> Bindings {
         let only = self.header().filter(|(header, _)| header.count == 1);
-        let only = only
-            .and_then(|(_, mut reader)| read_binding(&mut reader, |expiry| instant(epoch, expiry)));
+        let only =
+            only.and_then(|(_, mut rest)| read_binding(&mut rest, |expiry| instant(epoch, expiry)));
         match only {
             // Most have one: it needs no list before.
             Some(binding) => Bindings::from([binding]),
@@ -79,17 +81,17 @@ impl Record {
 
     /// The only binding, refreshed, where that is all that an update does: most do.
     fn refreshed(&self, update: &Update, epoch: Instant) -> Option<Bindings> {
-        let (header, mut reader) = self.header()?;
+        let (header, mut rest) = self.header()?;
         if header.count != 1 {
             return None;
         }
         // In the order of `Binding::write`.
-        let [contact, _, call_id, ..] = read_texts(&mut reader)?;
-        let _q = reader.number()?;
-        let expires = instant(epoch, reader.number()?);
-        let _lifetime = reader.number()?;
-        let cseq = u32::try_from(reader.number()?).ok()?;
-        let has_reg_id = reader.number()? != 0;
+        let [contact, _, call_id, ..] = read_texts(&mut rest)?;
+        let _q = take_number(&mut rest)?;
+        let expires = instant(epoch, take_number(&mut rest)?);
+        let _lifetime = take_number(&mut rest)?;
+        let cseq = u32::try_from(take_number(&mut rest)?).ok()?;
+        let has_reg_id = take_number(&mut rest)? != 0;
         update.refresh(&Standing {
             contact,
             call_id,
@@ -118,14 +120,14 @@ impl Record {
         &self.0
     }
 
-    fn header(&self) -> Option<(Header, OctetReader<'_>)> {
-        let mut reader = OctetReader(&self.0);
-        octets_of_text(&mut reader)?;
+    fn header(&self) -> Option<(Header, &[u8])> {
+        let mut rest = &*self.0;
+        octets_of_text(&mut rest)?;
         let mut number = [0; 8];
-        number[..NUMBER_LENGTH].copy_from_slice(reader.octets(NUMBER_LENGTH)?);
-        let count = usize::try_from(reader.number()?).ok()?;
+        number[..NUMBER_LENGTH].copy_from_slice(rest.split_off(..NUMBER_LENGTH)?);
+        let count = usize::try_from(take_number(&mut rest)?).ok()?;
         let first_expiry = if count > 0 {
-            Some(reader.number()?)
+            Some(take_number(&mut rest)?)
         } else {
             None
         };
@@ -134,7 +136,7 @@ impl Record {
             count,
             first_expiry,
         };
-        Some((header, reader))
+        Some((header, rest))
     }
 }
 
@@ -188,21 +190,21 @@ fn instant(epoch: Instant, milliseconds: u64) -> Instant {
 }
 
 /// Reads what [`put_text`] has written.
-pub(super) fn text<'a>(reader: &mut OctetReader<'a>) -> Option<&'a str> {
-    std::str::from_utf8(octets_of_text(reader)?).ok()
+pub(super) fn text<'a>(octets: &mut &'a [u8]) -> Option<&'a str> {
+    std::str::from_utf8(octets_of_text(octets)?).ok()
 }
 
-fn octets_of_text<'a>(reader: &mut OctetReader<'a>) -> Option<&'a [u8]> {
-    let length = usize::try_from(reader.number()?).ok()?;
-    reader.octets(length)
+fn octets_of_text<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(take_number(octets)?).ok()?;
+    octets.split_off(..length)
 }
 
 /// Reads what [`Binding::write`] has written. `instant`: when it ends, by the number that says it.
 pub(super) fn read_binding(
-    reader: &mut OctetReader<'_>,
+    octets: &mut &[u8],
     instant: impl FnOnce(u64) -> Instant,
 ) -> Option<Binding> {
-    let texts = read_texts(reader)?;
+    let texts = read_texts(octets)?;
     let mut all = [""; TEXTS];
     for (text, octets) in all.iter_mut().zip(texts) {
         *text = std::str::from_utf8(octets).ok()?;
@@ -214,15 +216,15 @@ pub(super) fn read_binding(
         call_id,
         path,
         user_agent,
-        q: u16::try_from(reader.number()?).ok()?,
-        expires: instant(reader.number()?),
-        lifetime: Duration::from_secs(reader.number()?),
-        cseq: u32::try_from(reader.number()?).ok()?,
-        reg_id: NonZeroU32::new(u32::try_from(reader.number()?).ok()?),
-        gruus: reader.number()?,
+        q: u16::try_from(take_number(octets)?).ok()?,
+        expires: instant(take_number(octets)?),
+        lifetime: Duration::from_secs(take_number(octets)?),
+        cseq: u32::try_from(take_number(octets)?).ok()?,
+        reg_id: NonZeroU32::new(u32::try_from(take_number(octets)?).ok()?),
+        gruus: take_number(octets)?,
         flow: {
-            let length = reader.octet()?;
-            flow_octets::read(reader.octets(length.into())?)
+            let length = octets.try_get_u8().ok()?;
+            flow_octets::read(octets.split_off(..usize::from(length))?)
         },
     };
     Some(Binding::new(&parts))
@@ -232,10 +234,10 @@ pub(super) fn read_binding(
 const TEXTS: usize = 5;
 
 /// The texts of a binding as octets.
-fn read_texts<'a>(reader: &mut OctetReader<'a>) -> Option<[&'a [u8]; TEXTS]> {
+fn read_texts<'a>(octets: &mut &'a [u8]) -> Option<[&'a [u8]; TEXTS]> {
     let mut texts = [&b""[..]; TEXTS];
     for text in &mut texts {
-        *text = octets_of_text(reader)?;
+        *text = octets_of_text(octets)?;
     }
     Some(texts)
 }

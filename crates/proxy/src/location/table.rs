@@ -36,9 +36,9 @@ pub(super) struct Bounds {
     pub(super) octets: usize,
 }
 
-/// Room that records take, or more than others did in their place.
+/// What records use of the bounds, or how much more than the records that they replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct Usage {
     addresses: isize,
     octets: isize,
 }
@@ -65,9 +65,9 @@ const DRAFT_OCTETS: usize = 4096;
 /// What a record takes besides its octets: its place in the table and the allocator's part.
 const RECORD_OVERHEAD: usize = 48;
 
-impl Room {
-    /// Adds what the second record takes more than the first, in octets.
-    pub(super) fn exchange(&mut self, old: Option<usize>, new: Option<usize>) {
+impl Usage {
+    /// Replaces a record by another; each is given by its length in octets.
+    pub(super) fn replace(&mut self, old: Option<usize>, new: Option<usize>) {
         for (octets, sign) in [(old, -1), (new, 1)] {
             if let Some(octets) = octets {
                 self.addresses += sign;
@@ -132,9 +132,9 @@ impl Table {
                 let mut found: Vec<(u64, &Record)> =
                     places.filter(|(place, _)| *place >= from).collect();
                 // Those with one place stay together: the next page begins behind it.
-                let room = limit - users.len();
+                let left = limit - users.len();
                 found.sort_unstable_by_key(|(place, _)| *place);
-                let last = found.get(room - 1).map(|(place, _)| *place);
+                let last = found.get(left - 1).map(|(place, _)| *place);
                 let end = last.map_or(found.len(), |last| {
                     found.partition_point(|(place, _)| *place <= last)
                 });
@@ -223,9 +223,9 @@ impl Table {
             .collect()
     }
 
-    /// Whether so much more room can be taken, where some is taken already that is not counted here.
-    /// What takes no more than before always finds it.
-    pub(super) fn has_room(&self, taken: Room, wanted: Room) -> bool {
+    /// Whether `wanted` more fits within the bounds, of which `taken` is not counted in the table yet. What uses no more
+    /// than before always fits.
+    pub(super) fn has_room(&self, taken: Usage, wanted: Usage) -> bool {
         let fits = |count: &AtomicUsize, wanted: isize, bound: usize| {
             count
                 .load(Relaxed)
@@ -238,12 +238,12 @@ impl Table {
                 || fits(&self.octets, wanted.octets, self.bounds.octets))
     }
 
-    fn count(&self, room: Room, bindings: isize) {
+    fn count(&self, usage: Usage, bindings: isize) {
         let add = |count: &AtomicUsize, change: isize| {
             count.fetch_add(change.cast_unsigned(), Relaxed);
         };
-        add(&self.addresses, room.addresses);
-        add(&self.octets, room.octets);
+        add(&self.addresses, usage.addresses);
+        add(&self.octets, usage.octets);
         add(&self.bindings, bindings);
     }
 }
@@ -269,7 +269,7 @@ impl Entry<'_> {
     }
 
     /// Puts bindings in place of what is there. `false`, and nothing has changed, where there is no
-    /// room for them. Of those who do so at once in other shards, each may find the same last room.
+    /// room for them. Several that are put at once into different shards may each find the same last room.
     pub(super) fn put(&mut self, number: u64, bindings: &[Binding]) -> bool {
         self.write_and_set(number, bindings, true)
     }
@@ -293,14 +293,14 @@ impl Entry<'_> {
     /// be within the bounds, and is not.
     pub(super) fn set_written(&mut self, written: &[u8], count: usize, is_bounded: bool) -> bool {
         let table = self.table;
-        let mut room = Room::default();
+        let mut usage = Usage::default();
         let mut bindings = count.cast_signed();
         let old = self
             .shard
             .records
             .find_mut(self.hash, |record| record.is_of(self.address));
-        room.exchange(old.as_deref().map(Record::octets), Some(written.len()));
-        if is_bounded && !table.has_room(Room::default(), room) {
+        usage.replace(old.as_deref().map(Record::octets), Some(written.len()));
+        if is_bounded && !table.has_room(Usage::default(), usage) {
             return false;
         }
         match old {
@@ -314,7 +314,7 @@ impl Entry<'_> {
                 self.shard.records.insert_unique(self.hash, record, hasher);
             }
         }
-        table.count(room, bindings);
+        table.count(usage, bindings);
         true
     }
 
@@ -326,9 +326,9 @@ impl Entry<'_> {
             .find_entry(self.hash, |record| record.is_of(self.address));
         if let Ok(found) = found {
             let (old, _) = found.remove();
-            let mut room = Room::default();
-            room.exchange(Some(old.octets()), None);
-            self.table.count(room, -old.count().cast_signed());
+            let mut usage = Usage::default();
+            usage.replace(Some(old.octets()), None);
+            self.table.count(usage, -old.count().cast_signed());
         }
     }
 }

@@ -14,9 +14,9 @@ use prometheus_client::registry::Registry;
 use sip::Transport;
 use sip_net::{PathState, PathStatus, SctpAssociation, WireStatistics};
 
-use super::snapshot::{Observer, Snapshot};
-use super::traffic::{Direction, RESPONSE_CLASSES};
+use super::process::Process;
 use crate::core::{Histogram, LATENCY_BOUNDS, METHOD_CLASSES, method_class_name};
+use crate::driver::{Direction, Observer, RESPONSE_CLASSES, Snapshot};
 
 impl Observer {
     /// All metrics, in the text format of OpenMetrics 1.0.
@@ -438,26 +438,27 @@ impl Snapshot {
             "1 while the location store loses changes",
             f64::from(u8::from(self.is_store_failing)),
         )?;
+        let process = Process::now(self.started);
         page.seconds(
             "process_cpu_seconds",
             "CPU time of all threads",
-            self.process.cpu,
+            process.cpu,
         )?;
-        if let Some(bytes) = self.process.resident_bytes {
+        if let Some(bytes) = process.resident_bytes {
             page.gauge(
                 "process_resident_memory_bytes",
                 "Resident memory",
                 bytes as f64,
             )?;
         }
-        if let Some(descriptors) = self.process.descriptors {
+        if let Some(descriptors) = process.descriptors {
             page.gauge(
                 "process_open_fds",
                 "Open file descriptors",
                 descriptors as f64,
             )?;
         }
-        let started = self.process.started.duration_since(SystemTime::UNIX_EPOCH);
+        let started = process.started.duration_since(SystemTime::UNIX_EPOCH);
         page.gauge(
             "process_start_time_seconds",
             "When the server was started",

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::snapshot::Observer;
+use crate::driver::Observer;
 
 const LIMITS: Limits = Limits {
     connections: 16,

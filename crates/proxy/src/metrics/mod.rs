@@ -8,10 +8,6 @@
 mod exposition;
 mod http;
 mod process;
-mod snapshot;
-mod traffic;
 
+pub use crate::driver::Observer;
 pub use http::{BindError, MetricsListener};
-pub use snapshot::Observer;
-pub(crate) use snapshot::Watched;
-pub(crate) use traffic::Traffic;

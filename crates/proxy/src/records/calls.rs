@@ -10,19 +10,19 @@ use sip::Transport;
 use super::record::{self, Record, seconds, written};
 use crate::core::{Answered, Call, EndedBy, Event};
 
-/// What names a call: its Call-ID and the caller's tag.
-type Name = (String, String);
+/// What identifies a call: its Call-ID and the caller's tag.
+type CallKey = (String, String);
 
 /// The calls that have not ended.
 #[derive(Debug)]
 pub(super) struct Calls {
-    open: HashMap<Name, Open>,
+    open: HashMap<CallKey, OpenCall>,
     maximum: usize,
     maximum_duration: Duration,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenCall {
     call: Arc<Call>,
     start: SystemTime,
     answer: Option<Answer>,
@@ -34,13 +34,13 @@ struct Open {
 }
 
 /// When it was answered, with what, and from where.
-type Answer = (SystemTime, u16, Option<Place>);
+type Answer = (SystemTime, u16, Option<TransportAddress>);
 
 /// A transport and an address.
-type Place = (Transport, SocketAddr);
+type TransportAddress = (Transport, SocketAddr);
 
 /// Whether an event is about a call.
-pub(super) fn concerns(event: &Event) -> bool {
+pub(super) fn is_call_event(event: &Event) -> bool {
     matches!(
         event,
         Event::CallStarted(_)
@@ -64,7 +64,7 @@ impl Calls {
     }
 
     /// Takes in what has happened, and gives the record of a call that is over by it.
-    pub(super) fn take_in(&mut self, at: SystemTime, event: Event) -> Option<Record> {
+    pub(super) fn handle_event(&mut self, at: SystemTime, event: Event) -> Option<Record> {
         match event {
             Event::CallStarted(call) => {
                 self.begin(at, call);
@@ -89,7 +89,7 @@ impl Calls {
     /// The records of calls that have lasted too long to be believed.
     pub(super) fn expire(&mut self, now: SystemTime) -> Vec<Record> {
         let maximum = self.maximum_duration;
-        let is_over = |open: &Open| {
+        let is_over = |open: &OpenCall| {
             now.duration_since(open.start)
                 .is_ok_and(|age| age > maximum)
         };
@@ -103,11 +103,11 @@ impl Calls {
     }
 
     fn begin(&mut self, at: SystemTime, call: Arc<Call>) {
-        let name = name_of(&call);
+        let name = key_of(&call);
         if let Some(open) = self.open.get_mut(&name) {
             open.pending += 1;
         } else if self.open.len() < self.maximum {
-            let open = Open {
+            let open = OpenCall {
                 call,
                 start: at,
                 answer: None,
@@ -125,7 +125,7 @@ impl Calls {
             to_tag,
             hop,
         } = answered;
-        if let Some(open) = self.open.get_mut(&name_of(&call)) {
+        if let Some(open) = self.open.get_mut(&key_of(&call)) {
             open.pending = open.pending.saturating_sub(1);
             // Of several that answer the first is kept: a caller who wants only one ends the others (RFC
             // 3261 section 13.2.2.4).
@@ -139,7 +139,7 @@ impl Calls {
         Some(Record {
             answer: Some(written(at)),
             status: Some(status),
-            destination: hop.map(place),
+            destination: hop.map(show),
             ..begun(&call)
         })
     }
@@ -151,7 +151,7 @@ impl Calls {
         (status, reason): (u16, String),
         by: EndedBy,
     ) -> Option<Record> {
-        let name = name_of(call);
+        let name = key_of(call);
         if let Some(open) = self.open.get_mut(&name) {
             open.pending = open.pending.saturating_sub(1);
             // It goes on elsewhere, or has been answered already.
@@ -186,7 +186,7 @@ impl Calls {
         let [by_caller, by_callee] = [(&from_tag, &to_tag), (&to_tag, &from_tag)]
             .map(|(caller, callee)| ((call_id.clone(), caller.clone()), callee));
         // Of another dialog of the same INVITE, or of none: whoever makes that up ends nothing.
-        let is_of = |(name, callee): &(Name, &String)| {
+        let is_of = |(name, callee): &(CallKey, &String)| {
             let open = self.open.get(name);
             open.is_some_and(|open| open.answer.is_some() && open.to_tag == **callee)
         };
@@ -208,7 +208,7 @@ impl Calls {
     }
 }
 
-impl Open {
+impl OpenCall {
     /// What is known so far.
     fn record(&self) -> Record {
         let (answer, status, hop) = match &self.answer {
@@ -220,7 +220,7 @@ impl Open {
             answer: answer.map(written),
             setup_seconds: answer.map(|answer| seconds(self.start, answer)),
             status,
-            destination: hop.map(place),
+            destination: hop.map(show),
             ..begun(&self.call)
         }
     }
@@ -232,7 +232,7 @@ fn begun(call: &Call) -> Record {
         call_id: call.call_id.clone(),
         caller: call.caller.clone(),
         callee: call.callee.clone(),
-        source: place((call.arrival.transport, call.arrival.remote)),
+        source: show((call.arrival.transport, call.arrival.remote)),
         destination: None,
         start: None,
         answer: None,
@@ -245,10 +245,10 @@ fn begun(call: &Call) -> Record {
     }
 }
 
-fn name_of(call: &Call) -> Name {
+fn key_of(call: &Call) -> CallKey {
     (call.call_id.clone(), call.from_tag.clone())
 }
 
-fn place((transport, address): Place) -> String {
+fn show((transport, address): TransportAddress) -> String {
     format!("{transport}:{address}")
 }

@@ -9,17 +9,48 @@ mod file;
 mod record;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::config::RecordsSettings;
 use crate::core::Event;
 use calls::Calls;
 use file::RotatedFile;
 use record::Record;
+
+/// Where call detail records go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordsSettings {
+    /// The file that is written; `None` writes none.
+    pub file: Option<PathBuf>,
+    /// From what length in octets the file is set aside and a new one begun.
+    pub maximum_octets: u64,
+    /// How many files that were set aside are kept: `FILE.1` is the newest.
+    pub kept_files: u32,
+    /// How many records may wait to be written; further ones are dropped and counted.
+    pub queue: usize,
+    /// How many calls that have not ended are remembered. Of one beyond, the record is written when it
+    /// is answered, without its end.
+    pub maximum_calls: usize,
+    /// After what time a call is taken to have ended unseen.
+    pub maximum_duration: Duration,
+}
+
+impl Default for RecordsSettings {
+    fn default() -> RecordsSettings {
+        RecordsSettings {
+            file: None,
+            maximum_octets: 100 << 20,
+            kept_files: 10,
+            queue: 10_000,
+            maximum_calls: 100_000,
+            maximum_duration: Duration::from_secs(24 * 3600),
+        }
+    }
+}
 
 /// What was written, and what was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +105,7 @@ impl Recorder {
             calls: Calls::new(settings.maximum_calls, settings.maximum_duration),
             file,
             counters: Arc::clone(&counters),
-            complained: None,
+            last_warning: None,
         };
         let writer = std::thread::Builder::new()
             .name("records".to_owned())
@@ -88,7 +119,7 @@ impl Recorder {
 
     /// Takes in an event, if it is about a call. Never waits.
     pub(crate) fn note(&self, at: SystemTime, event: &Event) {
-        if !calls::concerns(event) {
+        if !calls::is_call_event(event) {
             return;
         }
         if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Event(at, event.clone())) {
@@ -129,14 +160,14 @@ struct Writer {
     file: RotatedFile,
     counters: Arc<Counters>,
     /// When a failure to write was logged last.
-    complained: Option<Instant>,
+    last_warning: Option<Instant>,
 }
 
 /// How often calls are looked for that have ended unseen.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// For how long one failure to write is told for all.
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+/// How often failures to write are logged.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 const LOST: &str = "call detail records are lost";
 
@@ -154,12 +185,12 @@ impl Writer {
             };
             match message {
                 Ok(Message::Event(at, event)) => {
-                    let record = self.calls.take_in(at, event);
+                    let record = self.calls.handle_event(at, event);
                     self.write(record);
                 }
                 Ok(Message::Reopen) => {
                     let reopened = self.file.reopen();
-                    self.complain(reopened, LOST);
+                    self.warn(reopened, LOST);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
@@ -181,29 +212,29 @@ impl Writer {
         for record in records {
             let line = record.to_line();
             let room = self.file.make_room(line.len());
-            self.complain(room, "the file of call detail records cannot be set aside");
+            self.warn(room, "the file of call detail records cannot be set aside");
             let written = self.file.write_line(&line);
             match &written {
                 Ok(()) => self.counters.written.fetch_add(1, Relaxed),
                 Err(_) => self.counters.dropped.fetch_add(1, Relaxed),
             };
-            self.complain(written, LOST);
+            self.warn(written, LOST);
         }
     }
 
     fn flush(&mut self) {
         let flushed = self.file.flush();
-        self.complain(flushed, LOST);
+        self.warn(flushed, LOST);
     }
 
-    fn complain(&mut self, result: io::Result<()>, what: &str) {
+    fn warn(&mut self, result: io::Result<()>, what: &str) {
         let is_due = self
-            .complained
-            .is_none_or(|at| at.elapsed() >= COMPLAINT_INTERVAL);
+            .last_warning
+            .is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
         if let Err(error) = result
             && is_due
         {
-            self.complained = Some(Instant::now());
+            self.last_warning = Some(Instant::now());
             tracing::error!(%error, "{what}");
         }
     }

@@ -72,9 +72,9 @@ fn json(record: &Record) -> Value {
 #[test]
 fn a_call_is_a_line() {
     let mut calls = calls();
-    assert_eq!(calls.take_in(at(0), Event::CallStarted(call("1"))), None);
-    assert_eq!(calls.take_in(at(1500), answered("1")), None);
-    let record = calls.take_in(at(61_750), ended("1", "b", "a"));
+    assert_eq!(calls.handle_event(at(0), Event::CallStarted(call("1"))), None);
+    assert_eq!(calls.handle_event(at(1500), answered("1")), None);
+    let record = calls.handle_event(at(61_750), ended("1", "b", "a"));
     assert_eq!(
         json(&record.expect("a record")),
         serde_json::json!({
@@ -95,16 +95,16 @@ fn a_call_is_a_line() {
     );
     assert_eq!(calls.len(), 0);
     // A BYE that comes again says nothing new.
-    assert_eq!(calls.take_in(at(61_750), ended("1", "b", "a")), None);
+    assert_eq!(calls.handle_event(at(61_750), ended("1", "b", "a")), None);
 }
 
 #[test]
 fn who_has_ended_it_is_known_by_the_tag() {
     let mut calls = calls();
-    calls.take_in(at(0), Event::CallStarted(call("1")));
-    calls.take_in(at(0), answered("1"));
+    calls.handle_event(at(0), Event::CallStarted(call("1")));
+    calls.handle_event(at(0), answered("1"));
     let record = calls
-        .take_in(at(0), ended("1", "a", "b"))
+        .handle_event(at(0), ended("1", "a", "b"))
         .expect("a record");
     assert_eq!(json(&record)["ended_by"], "caller");
 
@@ -115,8 +115,8 @@ fn who_has_ended_it_is_known_by_the_tag() {
         (EndedBy::Proxy, "proxy"),
     ] {
         for status in [404, 486, 487] {
-            calls.take_in(at(0), Event::CallStarted(call("2")));
-            let record = calls.take_in(at(0), failed_by("2", status, by));
+            calls.handle_event(at(0), Event::CallStarted(call("2")));
+            let record = calls.handle_event(at(0), failed_by("2", status, by));
             let record = record.expect("a record");
             assert_eq!(json(&record)["ended_by"], expected);
             assert_eq!(json(&record)["reason"], "Some \"Reason\"");
@@ -127,32 +127,32 @@ fn who_has_ended_it_is_known_by_the_tag() {
 #[test]
 fn only_the_dialog_that_was_answered_first_ends_a_call() {
     let mut calls = calls();
-    calls.take_in(at(0), Event::CallStarted(call("1")));
-    assert_eq!(calls.take_in(at(1), ended("1", "a", "")), None);
-    calls.take_in(at(1), answered("1"));
+    calls.handle_event(at(0), Event::CallStarted(call("1")));
+    assert_eq!(calls.handle_event(at(1), ended("1", "a", "")), None);
+    calls.handle_event(at(1), answered("1"));
     // A second phone that answered is told to hang up; and somebody invents a tag.
-    assert_eq!(calls.take_in(at(2), ended("1", "a", "c")), None);
-    assert_eq!(calls.take_in(at(3), ended("1", "c", "a")), None);
-    let record = calls.take_in(at(1001), ended("1", "a", "b"));
+    assert_eq!(calls.handle_event(at(2), ended("1", "a", "c")), None);
+    assert_eq!(calls.handle_event(at(3), ended("1", "c", "a")), None);
+    let record = calls.handle_event(at(1001), ended("1", "a", "b"));
     assert_eq!(json(&record.expect("a record"))["talk_seconds"], 1.0);
 }
 
 #[test]
 fn a_challenge_is_no_call() {
     let mut calls = calls();
-    calls.take_in(at(0), Event::CallStarted(call("1")));
-    assert_eq!(calls.take_in(at(1), failed("1", 407)), None);
+    calls.handle_event(at(0), Event::CallStarted(call("1")));
+    assert_eq!(calls.handle_event(at(1), failed("1", 407)), None);
     assert_eq!(calls.len(), 0);
 }
 
 #[test]
 fn a_call_that_comes_through_twice_is_one() {
     let mut calls = calls();
-    calls.take_in(at(0), Event::CallStarted(call("1")));
-    calls.take_in(at(1), Event::CallStarted(call("1")));
+    calls.handle_event(at(0), Event::CallStarted(call("1")));
+    calls.handle_event(at(1), Event::CallStarted(call("1")));
     assert_eq!(calls.len(), 1);
-    assert_eq!(calls.take_in(at(2), failed("1", 486)), None);
-    let record = calls.take_in(at(3), failed("1", 486)).expect("a record");
+    assert_eq!(calls.handle_event(at(2), failed("1", 486)), None);
+    let record = calls.handle_event(at(3), failed("1", 486)).expect("a record");
     assert_eq!(json(&record)["setup_seconds"], 0.003);
 }
 
@@ -160,10 +160,10 @@ fn a_call_that_comes_through_twice_is_one() {
 fn calls_beyond_the_bound_are_written_when_they_are_answered() {
     let mut calls = calls();
     for call_id in ["1", "2", "3"] {
-        calls.take_in(at(0), Event::CallStarted(call(call_id)));
+        calls.handle_event(at(0), Event::CallStarted(call(call_id)));
     }
     assert_eq!(calls.len(), 2);
-    let record = calls.take_in(at(5), answered("3")).expect("a record");
+    let record = calls.handle_event(at(5), answered("3")).expect("a record");
     assert_eq!(json(&record)["end"], Value::Null);
     assert_eq!(json(&record)["status"], 200);
 }
@@ -171,11 +171,11 @@ fn calls_beyond_the_bound_are_written_when_they_are_answered() {
 #[test]
 fn calls_without_an_end_are_written_at_last() {
     let mut calls = calls();
-    calls.take_in(at(0), Event::CallStarted(call("1")));
-    calls.take_in(at(0), answered("1"));
+    calls.handle_event(at(0), Event::CallStarted(call("1")));
+    calls.handle_event(at(0), answered("1"));
     assert_eq!(calls.expire(at(3_600_000)), []);
     assert_eq!(calls.expire(at(3_600_001)).len(), 1);
-    calls.take_in(at(0), Event::CallStarted(call("2")));
+    calls.handle_event(at(0), Event::CallStarted(call("2")));
     assert_eq!(calls.take_all().len(), 1);
     assert_eq!(calls.len(), 0);
 }

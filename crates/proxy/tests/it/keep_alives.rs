@@ -321,7 +321,7 @@ async fn serve(
         transports,
         workers: 2,
         location: LocationConfig {
-            url: Url::Sqlite(database.to_owned()),
+            url: Url::sqlite(database.to_str().expect("UTF-8")),
             ..LocationConfig::default()
         },
         policy: Arc::new(Policy {

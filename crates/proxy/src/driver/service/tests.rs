@@ -56,7 +56,7 @@ impl Stage {
         let (_commander, commands) = control::channel();
         let (stop, stopped) = watch::channel(false);
         let stop = Arc::new(stop);
-        let surroundings = Surroundings {
+        let io = IoContext {
             transports,
             incoming,
             commands,
@@ -65,10 +65,10 @@ impl Stage {
             recorder: None,
             members: Members::new(),
             stopped,
-            _ends_all: EndsAll(Arc::downgrade(&stop)),
+            _stop_guard: StopGuard(Arc::downgrade(&stop)),
         };
         Stage {
-            service: Service::new(Proxy::new(config, rng), surroundings),
+            service: Service::new(Proxy::new(config, rng), io),
             handed_over,
             own,
             local,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::super::Synchronous;
-use super::former;
+use super::schema_1;
 
 /// Why a database file could not be used: one line that says what is wrong and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +80,7 @@ const MIGRATIONS: [fn(&Connection) -> rusqlite::Result<()>; 2] = [
     |connection| connection.execute_batch(include_str!("schema_1.sql")),
     |connection| {
         connection.execute_batch(include_str!("schema_2.sql"))?;
-        former::convert(connection)?;
+        schema_1::migrate(connection)?;
         connection.execute_batch("DROP VIEW current_bindings; DROP TABLE bindings")
     },
 ];

@@ -12,12 +12,13 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bytes::Buf;
 use rusqlite::{Connection, Statement, ffi};
 use sip::Flow;
 
 use super::super::record::{put_text, read_binding, text};
 use crate::core::{Binding, BindingParts, FORMER_CONNECTION};
-use crate::octets::{OctetReader, push_number};
+use crate::octets::{push_number, take_number};
 
 /// The same moment on both clocks: the one that bindings expire by here, which nobody sets, and the one
 /// that goes on when the process does not.
@@ -101,23 +102,23 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn read(reader: &mut OctetReader<'a>) -> Option<Entry<'a>> {
-        let address = text(reader)?;
-        let length = u32::from_le_bytes(reader.array()?);
-        let rest = reader.octets(usize::try_from(length).ok()?)?;
+    fn read(octets: &mut &'a [u8]) -> Option<Entry<'a>> {
+        let address = text(octets)?;
+        let length = octets.try_get_u32_le().ok()?;
+        let rest = octets.split_off(..usize::try_from(length).ok()?)?;
         Some(Entry { address, rest })
     }
 
     /// The bindings, whose connections were those of an earlier process; the inner `None` where the address of
     /// record is not known any more, the outer one where that cannot be read.
     fn bindings(&self, clocks: Clocks) -> Option<Option<Vec<Binding>>> {
-        let mut reader = OctetReader(self.rest);
-        let Some(count) = reader.number()?.checked_sub(1) else {
-            return reader.0.is_empty().then_some(None);
+        let mut octets = self.rest;
+        let Some(count) = take_number(&mut octets)?.checked_sub(1) else {
+            return octets.is_empty().then_some(None);
         };
         let mut bindings = Vec::new();
         for _ in 0..count {
-            let binding = read_binding(&mut reader, |expiry| clocks.to_monotonic(expiry))?;
+            let binding = read_binding(&mut octets, |expiry| clocks.to_monotonic(expiry))?;
             let parts = binding.parts();
             bindings.push(Binding::new(&BindingParts {
                 flow: parts.flow.map(|flow| Flow {
@@ -128,7 +129,7 @@ impl<'a> Entry<'a> {
                 ..parts
             }));
         }
-        reader.0.is_empty().then_some(Some(bindings))
+        octets.is_empty().then_some(Some(bindings))
     }
 }
 
@@ -164,9 +165,9 @@ impl Statements<'_> {
             && let Some(row) = rows.next()?
         {
             let id = row_number(row.get(0)?)?;
-            let mut reader = OctetReader(row.get_ref(1)?.as_blob()?);
-            while !reader.0.is_empty() {
-                let entry = Entry::read(&mut reader).ok_or_else(damaged)?;
+            let mut octets = row.get_ref(1)?.as_blob()?;
+            while !octets.is_empty() {
+                let entry = Entry::read(&mut octets).ok_or_else(damaged)?;
                 oldest.push((id, entry.address.into()));
             }
         }
@@ -201,9 +202,9 @@ pub(super) fn load(
     let mut extent = Extent::default();
     while let Some(row) = rows.next()? {
         extent.last_row = row_number(row.get(0)?)?;
-        let mut reader = OctetReader(row.get_ref(1)?.as_blob()?);
-        while !reader.0.is_empty() {
-            let entry = Entry::read(&mut reader).ok_or_else(damaged)?;
+        let mut octets = row.get_ref(1)?.as_blob()?;
+        while !octets.is_empty() {
+            let entry = Entry::read(&mut octets).ok_or_else(damaged)?;
             let bindings = entry.bindings(clocks).ok_or_else(damaged)?;
             take(extent.last_row, entry.address, bindings.as_deref());
             extent.entries += 1;
@@ -276,9 +277,9 @@ mod tests {
             put_entry(&mut octets, clocks, "bob@example.com", is_known.then_some(&bindings[..]));
             let whole = octets.len();
             put_entry(&mut octets, clocks, "alice@example.com", None);
-            let mut reader = OctetReader(&octets);
-            let entry = Entry::read(&mut reader).expect("an entry");
-            prop_assert_eq!(reader.0.len(), octets.len() - whole);
+            let mut rest = &octets[..];
+            let entry = Entry::read(&mut rest).expect("an entry");
+            prop_assert_eq!(rest.len(), octets.len() - whole);
             prop_assert_eq!(entry.address, "bob@example.com");
             let read = entry.bindings(clocks).expect("bindings");
             prop_assert_eq!(read.is_some(), is_known);
@@ -293,9 +294,9 @@ mod tests {
                 prop_assert_eq!(read.parts(), BindingParts { flow, ..written.parts() });
             }
             let cut = at.index(whole);
-            prop_assert!(Entry::read(&mut OctetReader(&octets[..cut])).is_none());
+            prop_assert!(Entry::read(&mut &octets[..cut]).is_none());
             octets[cut] = octet;
-            if let Some(entry) = Entry::read(&mut OctetReader(&octets)) {
+            if let Some(entry) = Entry::read(&mut &octets[..]) {
                 let count = entry.bindings(clocks).flatten().map_or(0, |bindings| bindings.len());
                 prop_assert!(count <= octets.len());
             }

@@ -7,13 +7,14 @@
 //!
 //! Another thread reads the `users` again when somebody has changed them.
 //!
-//! `database` opens the file, `log` is how bindings are written in it, and `former` how they were, `secret`
+//! `database` opens the file, `log` is how bindings are written in it, and `schema_1` how they were, `secret`
 //! what keys are made of.
 
 mod database;
-mod former;
 mod log;
+mod path;
 mod queue;
+mod schema_1;
 mod secret;
 mod users;
 mod writer;
@@ -25,24 +26,42 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rand_chacha::ChaCha12Rng;
 use tracing::error;
 
 use super::backend::{Backend, LocationStatistics, StoreQuery};
 use super::mailbox::Mailbox;
 use super::table::Table;
+use super::url::Scheme;
 use super::users::Users;
-use super::{Empty, LocationConfig};
+use super::{EmptyTables, LocationConfig, OpenError};
 use crate::core::{Answer, Binding, QueryId};
 pub use database::DatabaseError;
 use database::describe;
-use queue::{Queue, Waiting};
+pub(super) use path::path_of;
+use queue::{QueuedUpdate, UpdateQueue};
 use users::UserReader;
 pub use users::{UserDatabase, UserDatabaseError};
 use writer::Writer;
 
+/// `sqlite:PATH`: in a database file, which outlives the process.
+pub(super) static SCHEME: Scheme = Scheme {
+    name: "sqlite",
+    form: "sqlite:PATH",
+    is_valid: |path| !path.is_empty(),
+    keeps_users: true,
+    open,
+};
+
+fn open(config: &LocationConfig, rng: &mut ChaCha12Rng) -> Result<Arc<dyn Backend>, OpenError> {
+    let path = path_of(&config.url).unwrap_or_default();
+    let store = SqliteStore::open(&path, config, EmptyTables::new(config, rng))?;
+    Ok(Arc::new(store))
+}
+
 /// The store. When the last of it is dropped what waits is still written.
 #[derive(Debug)]
-pub(super) struct SqliteStore {
+struct SqliteStore {
     shared: Arc<Shared>,
     seed: [u8; 32],
     /// The thread that reads users.
@@ -57,7 +76,7 @@ pub(super) struct SqliteStore {
 struct Shared {
     table: Table,
     users: Users,
-    queue: Queue,
+    queue: UpdateQueue,
     counters: Counters,
 }
 
@@ -73,12 +92,12 @@ const USERS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl SqliteStore {
     /// Opens the file and loads what is in it.
-    pub(super) fn open(
+    fn open(
         path: &Path,
         config: &LocationConfig,
-        empty: Empty,
+        empty: EmptyTables,
     ) -> Result<SqliteStore, DatabaseError> {
-        let Empty {
+        let EmptyTables {
             table,
             users,
             hasher,
@@ -103,7 +122,7 @@ impl SqliteStore {
         let shared = Arc::new(Shared {
             table,
             users,
-            queue: Queue::default(),
+            queue: UpdateQueue::default(),
             counters: Counters::default(),
         });
         let writer = Writer {
@@ -181,7 +200,7 @@ impl Backend for SqliteStore {
         match query {
             StoreQuery::Lookup(address) => Some(self.shared.table.look_up(&address)),
             StoreQuery::Update(address, update) => {
-                let is_waiting = self.shared.queue.push(Waiting {
+                let is_waiting = self.shared.queue.push(QueuedUpdate {
                     id,
                     address,
                     update,
@@ -201,9 +220,6 @@ impl Backend for SqliteStore {
     fn seed(&self) -> [u8; 32] {
         self.seed
     }
-
-    /// The writer does it.
-    fn maintain(&self, _: Instant) {}
 
     fn statistics(&self) -> LocationStatistics {
         let counters = &self.shared.counters;

@@ -8,6 +8,7 @@ use sip::digest::Credentials;
 use super::super::users::{User, UserTable, Users};
 use super::super::{Synchronous, Url};
 use super::database::{self, DatabaseError, describe};
+use super::path::path_of;
 
 /// The users of a database file, for whoever administers them. A proxy that runs on the same file sees
 /// the changes by itself, within a second or two.
@@ -35,9 +36,7 @@ impl UserDatabase {
     /// # Errors
     /// What is wrong with the file, in words for the operator.
     pub fn open(url: &Url) -> Result<UserDatabase, UserDatabaseError> {
-        let path = url
-            .path()
-            .ok_or_else(|| UserDatabaseError::NoUsers(url.clone()))?;
+        let path = path_of(url).ok_or_else(|| UserDatabaseError::NoUsers(url.clone()))?;
         let connection = database::open(&path, Synchronous::Full, None)?;
         Ok(UserDatabase { connection, path })
     }

@@ -12,10 +12,10 @@ use tracing::{error, info};
 
 use super::super::mailbox::Mailbox;
 use super::super::record::{self, Record};
-use super::super::table::{Room, Table};
+use super::super::table::{Table, Usage};
 use super::database::Lock;
 use super::log::{Clocks, Extent, Statements, put_entry};
-use super::queue::{Found, Queue, Waiting};
+use super::queue::{QueueEvent, QueuedUpdate, UpdateQueue};
 use super::{Counters, Shared};
 use crate::core::{Answer, Binding, Bindings, QueryId};
 
@@ -35,7 +35,7 @@ pub(super) struct Writer {
 type Answers = Vec<(QueryId, Answer)>;
 
 /// How long the thread sleeps at most when there is nothing to do.
-const PATIENCE: Duration = Duration::from_secs(1);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many addresses of record are cleaned up in one transaction at most.
 const CLEANED_AT_ONCE: usize = 1000;
@@ -80,33 +80,33 @@ impl Writer {
             staged: HashMap::with_hasher(self.hasher.clone()),
             entries: Vec::new(),
             draft: Vec::new(),
-            room: Room::default(),
+            usage: Usage::default(),
             log: self.log,
-            lacked_room: false,
+            was_full: false,
             path: &self.path,
-            is_damage_told: false,
+            is_damage_logged: false,
         };
         let mut health = Health {
             path: &self.path,
             counters: &self.shared.counters,
             last_failure: None,
         };
-        let mut waiting: Vec<Waiting> = Vec::new();
+        let mut queued: Vec<QueuedUpdate> = Vec::new();
         let mut answers = Vec::new();
         let mut forgotten: Option<Instant> = None;
         loop {
-            let found = self.shared.queue.take(&mut waiting, PATIENCE);
-            if found == Found::Closed {
+            let found = self.shared.queue.take(&mut queued, IDLE_TIMEOUT);
+            if found == QueueEvent::Closed {
                 break;
             }
             let now = Instant::now();
-            let is_forgetting = batch.lacked_room
+            let is_forgetting = batch.was_full
                 && forgotten.is_none_or(|last| now.duration_since(last) >= FORGETTING_INTERVAL);
             if is_forgetting {
                 forgotten = Some(now);
             }
-            let done = batch.write(now, &waiting, &mut answers, is_forgetting);
-            health.note(now, &done, waiting.len());
+            let done = batch.write(now, &queued, &mut answers, is_forgetting);
+            health.record(now, &done, queued.len());
             if let Err(error) = &done {
                 if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
                     // The log may have room inside when what is in it has been brought to its place.
@@ -115,16 +115,16 @@ impl Writer {
                         .connection
                         .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
                 }
-                let failed = waiting.iter().map(|waiting| (waiting.id, Answer::Failed));
+                let failed = queued.iter().map(|queued| (queued.id, Answer::Failed));
                 answers.clear();
                 answers.extend(failed);
             }
-            post(&mut waiting, &mut answers);
+            post(&mut queued, &mut answers);
         }
     }
 }
 
-struct Closing<'a>(&'a Queue);
+struct Closing<'a>(&'a UpdateQueue);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
@@ -145,13 +145,13 @@ struct Batch<'a> {
     /// What a record is written in first, so that it takes no more than its length.
     draft: Vec<u8>,
     /// The room that the staged records take more than what they take the place of.
-    room: Room,
+    usage: Usage,
     log: Extent,
     /// A change was refused for want of room.
-    lacked_room: bool,
+    was_full: bool,
     path: &'a Path,
     /// The operator has been told that the log cannot be read.
-    is_damage_told: bool,
+    is_damage_logged: bool,
 }
 
 impl Batch<'_> {
@@ -160,13 +160,13 @@ impl Batch<'_> {
     fn write(
         &mut self,
         now: Instant,
-        waiting: &[Waiting],
+        queued: &[QueuedUpdate],
         answers: &mut Answers,
         is_forgetting: bool,
     ) -> rusqlite::Result<()> {
         self.clocks = Clocks::now();
         let log_before = self.log;
-        let written = self.stage_all(now, waiting, answers, is_forgetting);
+        let written = self.stage_all(now, queued, answers, is_forgetting);
         let done = written.and_then(|()| self.commit());
         if done.is_err() {
             self.transaction.roll_back();
@@ -174,26 +174,26 @@ impl Batch<'_> {
             self.log = log_before;
         } else {
             self.install();
-            self.lacked_room &= !is_forgetting;
+            self.was_full &= !is_forgetting;
         }
         self.entries.clear();
         self.entries.shrink_to(ROW_OCTETS);
-        self.room = Room::default();
+        self.usage = Usage::default();
         done
     }
 
     fn stage_all(
         &mut self,
         now: Instant,
-        waiting: &[Waiting],
+        queued: &[QueuedUpdate],
         answers: &mut Answers,
         is_forgetting: bool,
     ) -> rusqlite::Result<()> {
         let entries_before = self.log.entries;
-        for waiting in waiting {
-            let answer = self.update(waiting);
-            self.lacked_room |= answer == Answer::Full;
-            answers.push((waiting.id, answer));
+        for queued in queued {
+            let answer = self.update(queued);
+            self.was_full |= answer == Answer::Full;
+            answers.push((queued.id, answer));
         }
         let table = &self.shared.table;
         let mut expired = match table.due_shard(now) {
@@ -251,7 +251,7 @@ impl Batch<'_> {
         let oldest = match self.statements.oldest(COMPACTED_AN_ENTRY * added) {
             Ok(oldest) => oldest,
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
-                self.tell_damage(&error);
+                self.log_damage(&error);
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -271,9 +271,9 @@ impl Batch<'_> {
     }
 
     /// Says once what follows from it that the log cannot be read.
-    fn tell_damage(&mut self, error: &rusqlite::Error) {
-        if !self.is_damage_told {
-            self.is_damage_told = true;
+    fn log_damage(&mut self, error: &rusqlite::Error) {
+        if !self.is_damage_logged {
+            self.is_damage_logged = true;
             error!(
                 "{} is damaged: {error}; registrations are written to it as before, but it grows, and cannot be \
                  loaded again: restore a backup, or move it away, when the proxy is stopped",
@@ -282,8 +282,8 @@ impl Batch<'_> {
         }
     }
 
-    fn update(&mut self, waiting: &Waiting) -> Answer {
-        let (address, update) = (waiting.address.as_str(), &waiting.update);
+    fn update(&mut self, queued: &QueuedUpdate) -> Answer {
+        let (address, update) = (queued.address.as_str(), &queued.update);
         let epoch = self.shared.table.epoch();
         let (changed, old) = self.with_current(address, |record| match record {
             Some(record) => (record.updated(update, epoch), Some(record.octets())),
@@ -352,12 +352,12 @@ impl Batch<'_> {
         let table = &self.shared.table;
         let row = self.log.last_row + 1;
         record::write(&mut self.draft, address, row, bindings, table.epoch());
-        let mut room = self.room;
-        room.exchange(old, Some(self.draft.len()));
-        if is_bounded && !table.has_room(self.room, room) {
+        let mut usage = self.usage;
+        usage.replace(old, Some(self.draft.len()));
+        if is_bounded && !table.has_room(self.usage, usage) {
             return false;
         }
-        self.room = room;
+        self.usage = usage;
         put_entry(&mut self.entries, self.clocks, address, Some(bindings));
         self.log.entries += 1;
         let record = Record::new(&self.draft);
@@ -441,7 +441,7 @@ struct Health<'a> {
 const RECOVERY: Duration = Duration::from_secs(1);
 
 impl Health<'_> {
-    fn note(&mut self, now: Instant, done: &rusqlite::Result<()>, changes: usize) {
+    fn record(&mut self, now: Instant, done: &rusqlite::Result<()>, changes: usize) {
         let changes_counter = match done {
             Ok(()) => &self.counters.updates,
             Err(_) => &self.counters.failed_updates,
@@ -470,15 +470,15 @@ impl Health<'_> {
 }
 
 /// Hands the answers out, those of each worker at once.
-fn post(waiting: &mut Vec<Waiting>, answers: &mut Answers) {
+fn post(queued: &mut Vec<QueuedUpdate>, answers: &mut Answers) {
     let mut of_mailbox: Vec<(Arc<Mailbox>, Answers)> = Vec::new();
-    for (waiting, answer) in waiting.drain(..).zip(answers.drain(..)) {
+    for (queued, answer) in queued.drain(..).zip(answers.drain(..)) {
         let found = of_mailbox
             .iter_mut()
-            .find(|(mailbox, _)| Arc::ptr_eq(mailbox, &waiting.mailbox));
+            .find(|(mailbox, _)| Arc::ptr_eq(mailbox, &queued.mailbox));
         match found {
             Some((_, answers)) => answers.push(answer),
-            None => of_mailbox.push((waiting.mailbox, vec![answer])),
+            None => of_mailbox.push((queued.mailbox, vec![answer])),
         }
     }
     for (mailbox, answers) in of_mailbox {

@@ -226,7 +226,7 @@ fn users_of_a_file_of_an_older_version_are_not_changed_while_a_proxy_runs_on_it(
     let before = fs::read(scratch.path()).expect("a file");
     let lock = fs::File::create(scratch.directory.path().join("new/a.db-lock")).expect("a file");
     lock.lock().expect("nobody has it");
-    let error = UserDatabase::open(&Url::Sqlite(scratch.path())).expect_err("it is in use");
+    let error = UserDatabase::open(&url(&scratch.path())).expect_err("it is in use");
     let text = error.to_string();
     assert!(
         text.contains("schema 1") && text.contains("restart that proxy"),
@@ -239,7 +239,7 @@ fn users_of_a_file_of_an_older_version_are_not_changed_while_a_proxy_runs_on_it(
 
     // With nobody on it it is taken over.
     drop((lock, proxy));
-    let users = UserDatabase::open(&Url::Sqlite(scratch.path())).expect("it opens");
+    let users = UserDatabase::open(&url(&scratch.path())).expect("it opens");
     let alice = User::new("alice", "example.com", b"secret");
     assert!(users.put(&alice).expect("written"));
     // The lock is not kept.
@@ -391,7 +391,7 @@ fn changes_fail_while_the_file_cannot_be_written_and_are_made_again_after() {
 #[test]
 fn a_running_store_sees_users_come_and_go() {
     let scratch = Scratch::new();
-    let users = UserDatabase::open(&Url::Sqlite(scratch.path())).expect("it opens");
+    let users = UserDatabase::open(&url(&scratch.path())).expect("it opens");
     let alice = User::new("alice", "example.com", b"secret");
     assert!(users.put(&alice).expect("written"));
     let mut worker = scratch.open();

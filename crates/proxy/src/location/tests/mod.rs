@@ -148,10 +148,39 @@ fn count(answer: &Answer) -> Option<usize> {
     }
 }
 
+fn url(path: &Path) -> Url {
+    Url::sqlite(path.to_str().expect("UTF-8"))
+}
+
+#[test]
+fn a_url_is_read_as_it_is_written() {
+    for text in ["memory:", "sqlite:tandem.db", "sqlite:/var/lib/x/y.db"] {
+        let url: Url = text.parse().expect("a store");
+        assert_eq!(url.to_string(), text);
+    }
+    assert_eq!("SQLite:a".parse(), Ok(Url::sqlite("a")));
+}
+
+#[test]
+fn what_chooses_no_store_is_told_what_there_is() {
+    for text in [
+        "",
+        "memory",
+        "memory:x",
+        "sqlite:",
+        "redis://localhost",
+        "tandem.db",
+    ] {
+        let error = text.parse::<Url>().expect_err(text).to_string();
+        let expected = format!("{text:?} is not a location store; use sqlite:PATH or memory:");
+        assert_eq!(error, expected);
+    }
+}
+
 /// The settings of a store in a file, which does not wait for others to write with.
 fn in_file(path: &Path) -> LocationConfig {
     LocationConfig {
-        url: Url::Sqlite(path.to_owned()),
+        url: url(path),
         synchronous: Synchronous::Normal,
         ..LocationConfig::default()
     }

@@ -167,7 +167,7 @@ fn run(config: &LocationConfig, steps: &[Step]) -> Result<(), TestCaseError> {
                 now += Duration::from_secs(60 * minutes);
                 open.maintain(now);
             }
-            Step::Reopen if config.url == Url::Memory => {}
+            Step::Reopen if config.url == Url::memory() => {}
             Step::Reopen => {
                 drop(worker.take());
                 worker = Some(Worker::new(config));

@@ -12,8 +12,8 @@ use crate::server::phone::{Phone, serve_with};
 #[tokio::test]
 async fn a_phone_that_registers_during_a_call_is_called_by_every_store() {
     let directory = tempfile::tempdir().expect("a directory");
-    let file = Url::Sqlite(directory.path().join("users.db"));
-    for url in [Url::Memory, file] {
+    let file = Url::sqlite(directory.path().join("users.db").to_str().expect("UTF-8"));
+    for url in [Url::memory(), file] {
         let listeners = ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sctp:127.0.0.1:0"];
         let server = serve_with(&listeners, |config| {
             config.location.url = url;

@@ -3,6 +3,7 @@
 
 mod families;
 mod late_phones;
+mod own_store;
 mod phone;
 mod sources;
 mod strangers;

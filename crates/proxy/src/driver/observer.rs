@@ -8,27 +8,26 @@ use sip::Transport;
 use sip_net::resolve::{HopHealth, Resolver, ResolverStatistics};
 use sip_net::{SctpAssociation, Transports, WireStatistics};
 
-use super::process::Process;
-use crate::driver::{Commanders, Report};
+use super::control::{Report, WorkerHandles};
 use crate::location::{LocationStatistics, Store};
 use crate::records::{RecordStatistics, Recorder};
 
 /// Everything that is shown, at one time.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub(super) report: Report,
-    pub(super) wire: Vec<(Transport, WireStatistics)>,
-    pub(super) associations: Vec<SctpAssociation>,
+    pub(crate) report: Report,
+    pub(crate) wire: Vec<(Transport, WireStatistics)>,
+    pub(crate) associations: Vec<SctpAssociation>,
     /// How many there are beside these.
-    pub(super) associations_left_out: usize,
-    pub(super) location: LocationStatistics,
-    pub(super) names: ResolverStatistics,
-    pub(super) suspects: Vec<HopHealth>,
-    pub(super) records: Option<RecordStatistics>,
-    pub(super) process: Process,
-    pub(super) workers: usize,
-    pub(super) is_draining: bool,
-    pub(super) is_store_failing: bool,
+    pub(crate) associations_left_out: usize,
+    pub(crate) location: LocationStatistics,
+    pub(crate) names: ResolverStatistics,
+    pub(crate) suspects: Vec<HopHealth>,
+    pub(crate) records: Option<RecordStatistics>,
+    pub(crate) started: SystemTime,
+    pub(crate) workers: usize,
+    pub(crate) is_draining: bool,
+    pub(crate) is_store_failing: bool,
 }
 
 /// How many associations are shown: those that we have opened, then those of several paths, then others.
@@ -40,14 +39,14 @@ const FAILING_FOR: Duration = Duration::from_secs(10);
 /// A view of a running [`Server`](crate::Server); a handle that is cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Observer {
-    watched: Arc<Watched>,
+    server: Arc<ServerHandles>,
 }
 
 /// What an observer looks at.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct ServerHandles {
     pub(crate) transports: Transports,
-    pub(crate) commanders: Commanders,
+    pub(crate) handles: WorkerHandles,
     pub(crate) location: Store,
     pub(crate) names: Resolver,
     pub(crate) recorder: Option<Recorder>,
@@ -64,9 +63,9 @@ pub(crate) struct Failures {
 }
 
 impl Observer {
-    pub(crate) fn new(watched: Watched) -> Observer {
+    pub(crate) fn new(server: ServerHandles) -> Observer {
         Observer {
-            watched: Arc::new(watched),
+            server: Arc::new(server),
         }
     }
 
@@ -75,47 +74,47 @@ impl Observer {
     /// # Errors
     /// Why not, in a few words.
     pub fn readiness(&self) -> Result<(), &'static str> {
-        if self.watched.is_draining.load(Relaxed) {
+        if self.server.is_draining.load(Relaxed) {
             Err("draining")
-        } else if self.is_store_failing(&self.watched.location.statistics()) {
+        } else if self.is_store_failing(&self.server.location.statistics()) {
             Err("the location store fails")
         } else {
             Ok(())
         }
     }
 
-    pub(super) async fn snapshot(&self) -> Snapshot {
-        let watched = &self.watched;
+    pub(crate) async fn snapshot(&self) -> Snapshot {
+        let server = &self.server;
         let mut wire = Vec::with_capacity(Transport::ALL.len());
         for transport in Transport::ALL {
-            wire.push((transport, watched.transports.statistics_of(transport).await));
+            wire.push((transport, server.transports.statistics_of(transport).await));
         }
-        let location = watched.location.statistics();
+        let location = server.location.statistics();
         Snapshot {
-            report: watched.commanders.report().await,
+            report: server.handles.report().await,
             wire,
-            associations: watched
+            associations: server
                 .transports
                 .sctp_associations(MAXIMUM_ASSOCIATIONS)
                 .await,
-            associations_left_out: watched
+            associations_left_out: server
                 .transports
                 .sctp_association_count()
                 .saturating_sub(MAXIMUM_ASSOCIATIONS),
             is_store_failing: self.is_store_failing(&location),
             location,
-            names: watched.names.statistics(),
-            suspects: watched.names.suspects(),
-            records: watched.recorder.as_ref().map(Recorder::statistics),
-            process: Process::now(watched.started),
-            workers: watched.commanders.count(),
-            is_draining: watched.is_draining.load(Relaxed),
+            names: server.names.statistics(),
+            suspects: server.names.suspects(),
+            records: server.recorder.as_ref().map(Recorder::statistics),
+            started: server.started,
+            workers: server.handles.count(),
+            is_draining: server.is_draining.load(Relaxed),
         }
     }
 
     /// Whether a change was lost lately.
     fn is_store_failing(&self, location: &LocationStatistics) -> bool {
-        let failures = self.watched.failures.lock();
+        let failures = self.server.failures.lock();
         let mut failures = failures.unwrap_or_else(PoisonError::into_inner);
         if location.failed_updates > failures.count {
             *failures = Failures {

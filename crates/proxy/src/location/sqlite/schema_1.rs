@@ -34,7 +34,7 @@ struct Entry {
 }
 
 /// Writes all bindings into the [`log`](super::log).
-pub(super) fn convert(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     let clocks = Clocks::now();
     let mut log = Statements::new(connection)?;
     let (mut octets, mut entries, mut row_number) = (Vec::new(), 0, 0);
