@@ -43,7 +43,7 @@ pub use cseq::CSeq;
 pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
 pub use list::list_values;
-pub use message::{Glance, Message, Onward, Peek, Values};
+pub use message::{Message, Peek, Values};
 pub use method::Method;
 pub use name::Name;
 pub use name_addr::{NameAddr, NameAddrError, tag_of};

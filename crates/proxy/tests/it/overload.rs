@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use load::arrivals::{Arrivals, Pattern, Plan, Share, Spacing};
-use load::engine::{self, Connection, Engine, EngineConfig, UserRange, Work};
+use load::engine::{self, Connection, Engine, EngineConfig, NewSession, UserRange};
 use load::record::Record;
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, ScriptId};
@@ -96,7 +96,7 @@ impl Users {
         match pace {
             Pace::Closed => {
                 for user in 1..=USERS {
-                    let work = self.work(user);
+                    let work = self.new_session(user);
                     self.engine.call_repeatedly(now, work).expect("a user");
                 }
             }
@@ -121,8 +121,8 @@ impl Users {
         self.take_records();
     }
 
-    fn work(&self, user: u32) -> Work {
-        Work {
+    fn new_session(&self, user: u32) -> NewSession {
+        NewSession {
             script: self.call,
             user,
             peer: user + USERS,
@@ -142,7 +142,7 @@ impl Users {
             .as_mut()
             .and_then(|arrivals| arrivals.take_due(now))
         {
-            let work = self.work(1 + self.begun % USERS);
+            let work = self.new_session(1 + self.begun % USERS);
             self.engine.begin(now, due, work).expect("a user");
             self.begun += 1;
         }

@@ -3,7 +3,6 @@
 mod build;
 mod edit;
 mod fields;
-mod former;
 mod index;
 mod line_writer;
 mod peek;
@@ -25,7 +24,6 @@ use crate::via::ViaParts;
 use crate::{CSeq, Contact, Method, Name, NameAddr, NameAddrError, Uri, Via, ViaError};
 
 use fields::Fields;
-pub use former::{Glance, Onward};
 pub use peek::Peek;
 pub use values::Values;
 

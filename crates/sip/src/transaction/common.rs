@@ -62,19 +62,11 @@ impl Common {
     /// Writes a message that is kept for a time that is the same for all: each lies behind the one before,
     /// and their memory goes when the last of them does.
     pub(super) fn write_in_turn(&mut self, message: &Message) -> Bytes {
-        self.written_in_turn(message.wire_length(), |octets| message.write_to(octets))
-    }
-
-    /// The same for what `write` writes, which becomes about so long.
-    pub(super) fn written_in_turn(
-        &mut self,
-        length: usize,
-        write: impl FnOnce(&mut BytesMut),
-    ) -> Bytes {
+        let length = message.wire_length();
         if self.chunk.capacity() < length {
             self.chunk = BytesMut::with_capacity(CHUNK_OCTETS.max(length));
         }
-        write(&mut self.chunk);
+        message.write_to(&mut self.chunk);
         self.chunk.split().freeze()
     }
 

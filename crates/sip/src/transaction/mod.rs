@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 
@@ -281,37 +281,6 @@ impl Transactions {
         self.servers.end(&mut self.common, transaction);
     }
 
-    /// [Answers](Transactions::respond) a request other than INVITE with a response that is written where it is kept.
-    /// It becomes about so long.
-    pub fn respond_written(
-        &mut self,
-        now: Instant,
-        transaction: ServerId,
-        (status, length): (u16, usize),
-        write: impl FnOnce(&mut BytesMut),
-    ) {
-        let common = &mut self.common;
-        let response = common.written_in_turn(length, write);
-        self.servers
-            .respond_written(common, now, transaction, status, response);
-        self.sweep_timers();
-    }
-
-    /// [Answers](Transactions::respond) a request with a provisional response that is written already.
-    pub fn respond_provisionally(
-        &mut self,
-        now: Instant,
-        transaction: ServerId,
-        status: u16,
-        response: Bytes,
-    ) {
-        if status < 200 {
-            let common = &mut self.common;
-            self.servers
-                .respond_written(common, now, transaction, status, response);
-        }
-    }
-
     /// Sends a message outside of any transaction: the ACK to a 2xx (section 13.2.2.4).
     pub fn send_stateless(&mut self, now: Instant, message: Message, target: Target) {
         self.send_stateless_to(now, message, target, None);
@@ -369,31 +338,6 @@ impl Transactions {
             let target = ResponseRoute::new(&flow, &via).target();
             self.send_stateless(now, response, target);
         }
-    }
-
-    /// [`knows_peeked`](Transactions::knows_peeked).
-    pub fn knows_at_a_glance(&mut self, request: &Peek<'_>) -> bool {
-        self.servers.knows_peeked(request)
-    }
-
-    /// Refuses.
-    pub fn refuse(
-        &mut self,
-        flow: Flow,
-        request: &Peek<'_>,
-        status: &str,
-        tag: &str,
-        fields: &str,
-    ) {
-        let (status, reason) = status.split_once(' ').unwrap_or_default();
-        let status = status.parse().unwrap_or(500);
-        let mut response = request.response(flow.remote, status, reason);
-        response.set_to_tag(tag);
-        for line in fields.lines() {
-            let (name, value) = line.split_once(':').unwrap_or_default();
-            response.push_back(Name::parse(name), value);
-        }
-        self.respond_stateless(Instant::now(), flow, response);
     }
 
     /// The request of a client transaction, for a CANCEL to be made of: what that does not need of it may be missing.

@@ -94,8 +94,6 @@ enum Subject {
     },
     /// The response that the user sends.
     Response(Message),
-    /// The same as it goes on the wire, where it is no final one to an INVITE.
-    Written(Bytes),
 }
 
 impl Servers {
@@ -273,23 +271,6 @@ impl Servers {
         Some(server.route.target().remote().ip())
     }
 
-    /// The user answers a request other than INVITE, or an INVITE provisionally.
-    pub(super) fn respond_written(
-        &mut self,
-        common: &mut Common,
-        now: Instant,
-        id: ServerId,
-        status: u16,
-        response: Bytes,
-    ) {
-        if let Some(server) = self.table.get_mut(id.0)
-            && (status < 200 || matches!(server.machine, Machine::NonInvite(_)))
-        {
-            let actions = server.machine.respond(status, common);
-            self.perform(common, now, id.0, actions, Subject::Written(response));
-        }
-    }
-
     pub(super) fn handle_timer(
         &mut self,
         common: &mut Common,
@@ -384,14 +365,10 @@ impl Servers {
                     }
                 }
                 Action::SendResponse => {
-                    let payload = match &subject {
-                        Subject::Response(response) => server.keep(common, response),
-                        Subject::Written(response) => {
-                            server.keep_written(common, response);
-                            response.clone()
-                        }
-                        _ => continue,
+                    let Subject::Response(response) = &subject else {
+                        continue;
                     };
+                    let payload = server.keep(common, response);
                     common.statistics.responses_sent += 1;
                     common.transmits.push_back(server.transmit(id, payload));
                 }
@@ -504,18 +481,14 @@ impl Server {
             true => common.write_in_turn(response),
             false => response.to_bytes(),
         };
-        self.keep_written(common, &payload);
+        if self.machine.needs_message() {
+            common.keep(&mut self.message, payload.clone());
+        }
         if self.rules == Rules::Rfc2543 {
             let tag = response.to_tag();
             self.unusual().response_tag = tag.map(Box::from);
         }
         payload
-    }
-
-    fn keep_written(&mut self, common: &mut Common, response: &Bytes) {
-        if self.machine.needs_message() {
-            common.keep(&mut self.message, response.clone());
-        }
     }
 
     /// Builds a 100 (RFC 3261 section 8.2.6.1).
@@ -589,7 +562,7 @@ impl Subject {
                 request,
                 cancels,
             }),
-            Subject::None | Subject::Response(_) | Subject::Written(_) => None,
+            Subject::None | Subject::Response(_) => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::transaction::{ServerId, TransactionConfig, Transactions, note_source};
-use sip::{ConnectionId, Flow, Message, Method, Name, Target, Transmit, Violation};
+use sip::{ConnectionId, Flow, Message, Method, Name, Peek, Target, Transmit, Violation};
 
 use super::config::Config;
 use super::event::Event;
@@ -216,9 +216,19 @@ impl CommonState {
     pub(crate) fn refuse_overloaded(&mut self, now: Instant, flow: Flow, mut request: Message) {
         self.statistics.refused += 1;
         note_source(&mut request, &flow);
-        let Some(mut response) = Message::rejection(&request, &OVERLOADED) else {
-            return;
-        };
+        if let Some(response) = Message::rejection(&request, &OVERLOADED) {
+            self.send_refusal(now, flow, response);
+        }
+    }
+
+    /// [`refuse_overloaded`](CommonState::refuse_overloaded) for a request that was only peeked at, and is no ACK.
+    pub(crate) fn refuse_peeked(&mut self, now: Instant, flow: Flow, request: &Peek<'_>) {
+        self.statistics.refused += 1;
+        let response = request.response(flow.remote, OVERLOADED.status, OVERLOADED.reason);
+        self.send_refusal(now, flow, response);
+    }
+
+    fn send_refusal(&mut self, now: Instant, flow: Flow, mut response: Message) {
         response.push_back(Name::RetryAfter, self.retry_after());
         let response = self.tagged(response);
         self.transactions.respond_stateless(now, flow, response);

@@ -19,7 +19,7 @@ use crate::core::branch_name::BranchName;
 use crate::core::common::CommonState;
 use crate::core::dialog_mark::{self, MarkText};
 use crate::core::event::{EndedBy, HopOutcome};
-use crate::core::forward::{self, Copy, Drafts, Forwarding, is_record_routed};
+use crate::core::forward::{self, Forwarding, is_record_routed};
 use crate::core::interface::Interface;
 use crate::core::pending::PendingQuery;
 use crate::core::policy::ForwardingPolicy;
@@ -332,15 +332,9 @@ impl Forwarder {
             Some(_) => larger_half(branch.max_breadth),
             None => branch.max_breadth,
         };
-        let Drafts {
-            mut lines,
-            branch: mut id,
-            back,
-        } = mem::take(&mut self.drafts);
-        id.clear();
-        common.transactions.push_new_branch(&mut id);
+        let mut id = common.transactions.new_branch();
         context.fingerprint.append_to(&mut id);
-        let mut make = |side: &Interface| {
+        let make = |side: &Interface| {
             let how = Forwarding {
                 request_uri: &branch.target.uri,
                 path: &branch.target.path,
@@ -351,7 +345,7 @@ impl Forwarder {
                 to: side,
                 max_breadth: Some(max_breadth),
             };
-            forward::copy(&context.request, &how, &common.tokens, &mut lines)
+            forward::copy(&context.request, &how, &common.tokens)
         };
         let mut copy = make(&hop.side);
         let mut to = hop.to;
@@ -370,11 +364,9 @@ impl Forwarder {
             });
         }
         let peer = hop.peer;
-        if let Copy::Message(message) = &mut copy {
-            common
-                .trust
-                .withhold_identity(message, &to, peer.as_deref());
-        }
+        common
+            .trust
+            .withhold_identity(&mut copy, &to, peer.as_deref());
         let octets = copy.wire_length();
         let sent = match context.request.method() {
             Some(method) if common.has_room(held + octets) => {
@@ -385,17 +377,12 @@ impl Forwarder {
                         .request
                         .header_bytes(Name::CallId)
                         .unwrap_or_default(),
-                    octets: copy.into_octets(),
+                    octets: copy.to_bytes(),
                 };
                 let transactions = &mut common.transactions;
                 Some(transactions.send_written(now, written, to, peer.clone()))
             }
             _ => None,
-        };
-        self.drafts = Drafts {
-            lines,
-            branch: id,
-            back,
         };
         match sent {
             Some(Ok(client)) => {

@@ -35,7 +35,6 @@ use super::branch_name::BranchName;
 use super::common::{CommonState, hash_keys};
 use super::dialogs::Dialogs;
 use super::flow_token::{FORMER_CONNECTION, FlowTokens};
-use super::forward::Drafts;
 use super::identity::Identity;
 use super::keys::Keys;
 use super::known_routes::KnownRoutes;
@@ -66,7 +65,6 @@ pub(crate) struct Forwarder {
     watches: Watches,
     /// Connections that are known to be gone. A REGISTER may have come over them to another worker.
     closed: BTreeSet<ConnectionId>,
-    drafts: Drafts,
 }
 
 /// How many connections that are gone are remembered. What is sent along one that was forgotten comes
@@ -87,7 +85,6 @@ impl Forwarder {
             watches: Watches::default(),
             // The highest number of all: it is never forgotten.
             closed: BTreeSet::from([FORMER_CONNECTION]),
-            drafts: Drafts::default(),
         }
     }
 

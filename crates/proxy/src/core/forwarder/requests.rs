@@ -221,9 +221,8 @@ impl Forwarder {
         let is_redirected =
             context.lookup.is_some() && self.is_redirected(common, &context.request);
         if context.is_invite() && !is_redirected {
-            let trying = context.request.trying();
-            let transactions = &mut common.transactions;
-            transactions.respond_provisionally(now, server, 100, trying);
+            let trying = Message::response_to(&context.request, 100, "Trying");
+            common.transactions.respond(now, server, trying);
         }
         if context.begins_call {
             common.statistics.calls_started += 1;

@@ -8,7 +8,6 @@
 //! answer a request that we have forwarded: any other response without a transaction is dropped (RFC 6026 section
 //! 7.3). The token alone is in Record-Route URIs, too.
 
-use std::mem;
 use std::time::Instant;
 
 use sip::transaction::{WrittenRequest, note_source};
@@ -20,7 +19,7 @@ use super::next_hop::{self, Resolved};
 use crate::core::authentication::{Entitlement, entitlement, strip_credentials};
 use crate::core::common::CommonState;
 use crate::core::dialogs::{Answered, Uac};
-use crate::core::forward::{self, Copy, Drafts, Forwarding, is_record_routed, max_breadth};
+use crate::core::forward::{self, Forwarding, is_record_routed, max_breadth};
 use crate::core::incoming::Addressee;
 use crate::core::interface::Interface;
 use crate::core::pending::{PendingQuery, StatelessRequest};
@@ -314,13 +313,7 @@ impl Forwarder {
         });
         match resolved {
             Some((Resolved::Send { to, peer, side }, target)) => {
-                let Drafts {
-                    mut lines,
-                    mut branch,
-                    mut back,
-                } = mem::take(&mut self.drafts);
-                back.clear();
-                branch.clear();
+                let (mut branch, mut back) = (String::new(), String::new());
                 self.loops.push_branch(&mut branch, request);
                 fingerprint.append_to(&mut branch);
                 let method = request.method();
@@ -338,7 +331,7 @@ impl Forwarder {
                 });
                 let has_breadth =
                     method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
-                let mut make = |side: &Interface| {
+                let make = |side: &Interface| {
                     let how = Forwarding {
                         request_uri: &target.uri,
                         path: &target.path,
@@ -349,7 +342,7 @@ impl Forwarder {
                         to: side,
                         max_breadth: max_breadth(request).filter(|_| has_breadth),
                     };
-                    forward::copy(request, &how, &common.tokens, &mut lines)
+                    forward::copy(request, &how, &common.tokens)
                 };
                 let mut copy = make(&side);
                 let stream = next_hop::stream_instead(common, copy.wire_length(), &to, &side);
@@ -358,11 +351,6 @@ impl Forwarder {
                 let needs_state = stream.is_some()
                     || to.transport().is_reliable() != arrival.transport.is_reliable();
                 if needs_state && let Some(received) = received.take() {
-                    self.drafts = Drafts {
-                        lines,
-                        branch,
-                        back,
-                    };
                     common.statistics.requests -= 1;
                     common.transactions.handle_message(now, *arrival, received);
                     return;
@@ -375,11 +363,9 @@ impl Forwarder {
                     }
                     None => to,
                 };
-                if let Copy::Message(message) = &mut copy {
-                    common
-                        .trust
-                        .withhold_identity(message, &to, peer.as_deref());
-                }
+                common
+                    .trust
+                    .withhold_identity(&mut copy, &to, peer.as_deref());
                 if is_answered {
                     common.statistics.passed_on += 1;
                 } else {
@@ -390,17 +376,12 @@ impl Forwarder {
                         method,
                         branch: &branch,
                         call_id: request.header_bytes(Name::CallId).unwrap_or_default(),
-                        octets: copy.into_octets(),
+                        octets: copy.to_bytes(),
                     };
                     common
                         .transactions
                         .send_written_stateless(written, to, peer);
                 }
-                self.drafts = Drafts {
-                    lines,
-                    branch,
-                    back,
-                };
             }
             Some((Resolved::Ask(query), _)) => {
                 let pending = PendingQuery::Stateless(Box::new(passing));

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::{Glance, Message, Method, Name};
+use sip::{Message, Method, Name, Peek};
 
 use bucket::{Bucket, Rate};
 use queue::QueueDelay;
@@ -150,9 +150,9 @@ impl Judged for Message {
     }
 }
 
-impl Judged for Glance<'_> {
+impl Judged for Peek<'_> {
     fn method(&self) -> Option<&Method> {
-        Some(Glance::method(self))
+        Some(Peek::method(self))
     }
 
     fn is_in_dialog(&self) -> bool {
@@ -160,7 +160,7 @@ impl Judged for Glance<'_> {
     }
 
     fn has_credentials(&self) -> bool {
-        Glance::has_credentials(self)
+        Peek::has_credentials(self)
     }
 }
 

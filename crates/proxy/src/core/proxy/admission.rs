@@ -1,14 +1,14 @@
 //! Refusing: what is done for a request for which nothing is to be done, which has to cost next to nothing.
 //!
 //! While there is too much to do, most of what comes are requests to be refused and the ACKs to their refusals. If each of
-//! them took as long as a request that is served, no time would be left for these. So they are seen at a glance, from
-//! their octets; what is not refused is read after that, as always.
+//! them took as long as a request that is served, no time would be left for these. So they are peeked at; what is not
+//! refused is read after that, as always.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use sip::{Flow, Glance, Message, Method, Violation};
+use sip::{Flow, Message, Method, Peek, Violation};
 
 use super::Proxy;
 use crate::core::common::OUR_TAG;
@@ -27,15 +27,15 @@ impl Proxy {
     pub fn accept_octets(&mut self, now: Instant, waited: Duration, flow: Flow, octets: Bytes) {
         // Who is dropped for what else his requests say is found out by reading it.
         let drops = &self.common.policy.routing.drop;
-        let glance = match drops.user_agents.is_empty() {
-            true => Glance::of(&octets),
+        let peek = match drops.user_agents.is_empty() {
+            true => Peek::read(&octets),
             false => None,
         };
         // Whether the dialog of one that names one is ours is found out by reading it.
-        let glance =
-            glance.filter(|request| *request.method() == Method::Ack || request.to_tag().is_none());
+        let peek =
+            peek.filter(|request| *request.method() == Method::Ack || request.to_tag().is_none());
         let mut admission = None;
-        if let Some(request) = glance {
+        if let Some(request) = peek {
             if drops.has_address(flow.remote.ip()) {
                 self.common.statistics.dropped_addresses += 1;
                 return;
@@ -45,8 +45,8 @@ impl Proxy {
             let judged = self.judge(now, waited, &flow, (&request, &whole));
             let is_served = match judged {
                 Admission::Ignore => false,
-                Admission::Refuse if !self.common.transactions.knows_at_a_glance(&request) => {
-                    self.refuse_at_a_glance(flow, &request);
+                Admission::Refuse if !self.common.transactions.knows_peeked(&request) => {
+                    self.common.refuse_peeked(now, flow, &request);
                     false
                 }
                 Admission::Refuse | Admission::Admit => !self.is_for_nobody(now, &request),
@@ -209,28 +209,8 @@ impl Proxy {
         self.common.has_our_tag(message) && !self.common.transactions.knows(message)
     }
 
-    /// [`refuse_statelessly`](Proxy::refuse_statelessly) for a request that was seen at a glance. It is no ACK: what
-    /// belongs to a dialog is never judged so.
-    fn refuse_at_a_glance(&mut self, flow: Flow, request: &Glance<'_>) {
-        self.common.statistics.refused += 1;
-        let tag = self
-            .common
-            .tag_of(Some(request.call_id()), Some(request.cseq_number()));
-        let mut fields = String::with_capacity(32);
-        fields.push_str("Retry-After: ");
-        fields.push_str(&self.common.retry_after());
-        fields.push_str("\r\n");
-        self.common.transactions.refuse(
-            flow,
-            request,
-            "503 Service Unavailable",
-            tag.as_str(),
-            &fields,
-        );
-    }
-
-    /// [`acknowledges_refusal`](Proxy::acknowledges_refusal) for a request that was seen at a glance.
-    fn is_for_nobody(&mut self, now: Instant, request: &Glance<'_>) -> bool {
+    /// [`acknowledges_refusal`](Proxy::acknowledges_refusal) for a request that was peeked at.
+    fn is_for_nobody(&mut self, now: Instant, request: &Peek<'_>) -> bool {
         if *request.method() != Method::Ack || !self.common.overload.may_be_acknowledged(now) {
             return false;
         }
@@ -240,6 +220,6 @@ impl Proxy {
                 .common
                 .tag_of(Some(request.call_id()), Some(request.cseq_number()));
             tag == ours.as_str()
-        }) && !self.common.transactions.knows_at_a_glance(request)
+        }) && !self.common.transactions.knows_peeked(request)
     }
 }

@@ -201,13 +201,8 @@ impl Registrar {
             date: self.clock.date(now),
             confirmation: confirmation.as_deref(),
         };
-        let length = OkResponse::length(request.wire_length(), &bindings);
-        let gruus = &mut common.gruus;
-        common
-            .transactions
-            .respond_written(now, server, (200, length), |octets| {
-                ok.write(octets, &request, &bindings, now, gruus);
-            });
+        let response = ok.make(&request, &bindings, now, &mut common.gruus);
+        common.transactions.respond(now, server, response);
         Some(Registered {
             flow,
             address,

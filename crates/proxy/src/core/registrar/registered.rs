@@ -1,9 +1,8 @@
 //! The 200 to a REGISTER (RFC 3261 section 10.3 step 8).
 
-use std::fmt::Write;
+use std::io::Write;
 use std::time::Instant;
 
-use bytes::BytesMut;
 use sip::{Message, Name, Uri};
 
 use super::registration::{RegistrarConfig, supports};
@@ -26,75 +25,65 @@ pub(crate) struct OkResponse<'a> {
     pub(crate) confirmation: Option<&'a str>,
 }
 
-/// What a binding takes in a 200 beside its contact and the parameters.
-const BESIDE_CONTACT: usize = 64;
-
-/// What a 200 has besides what stands in the request, and the bindings.
-const BESIDE_BINDINGS: usize = 128;
+/// Octets that a Contact value usually takes.
+const USUAL_CONTACT: usize = 128;
 
 impl OkResponse<'_> {
-    /// About how long the 200 becomes to a request of this length.
-    pub(crate) fn length(request: usize, bindings: &[Binding]) -> usize {
-        let length = |binding: &Binding| {
-            binding.contact_octets().len() + binding.parameters_octets().len() + BESIDE_CONTACT
-        };
-        let bindings: usize = bindings.iter().map(length).sum();
-        request + bindings + BESIDE_BINDINGS
-    }
-
-    /// Writes the 200, which lists the bindings with what remains of their intervals.
-    pub(crate) fn write(
+    /// Makes the 200, which lists the bindings with what remains of their intervals.
+    pub(crate) fn make(
         &self,
-        octets: &mut BytesMut,
         request: &Message,
         bindings: &[Binding],
         now: Instant,
         gruus: &mut Gruus,
-    ) {
-        request.write_response_head(octets, 200, "OK", self.tag);
+    ) -> Message {
+        let mut response = Message::response_to(request, 200, "OK");
+        response.set_to_tag(self.tag);
         let gives_gruus = self.config.gruu && supports(request, "gruu");
+        let mut contact = Vec::with_capacity(USUAL_CONTACT);
         for binding in bindings.iter().filter(|binding| binding.expires() > now) {
-            octets.extend_from_slice(b"Contact: ");
-            let start = octets.len();
-            put_contact(octets, binding, now);
+            contact.clear();
+            put_contact(&mut contact, binding, now);
             if gives_gruus {
-                self.put_gruus(octets, request, binding, gruus);
+                self.put_gruus(&mut contact, request, binding, gruus);
             }
-            unfold(octets, start);
-            octets.extend_from_slice(b"\r\n");
+            unfold(&mut contact);
+            response.push_back(Name::Contact, &contact);
         }
         // RFC 3327 section 5.3.
         for path in request.headers(Name::Path) {
-            put(octets, "Path", path);
+            let mut path = path.to_vec();
+            unfold(&mut path);
+            response.push_back(Name::Path, path);
         }
         // RFC 3608 section 6.3, in the order in which they are passed.
         for route in &self.config.service_route {
-            put(octets, "Service-Route", route.as_bytes());
+            response.push_back(Name::ServiceRoute, route);
         }
         if self.is_outbound {
             // RFC 5626 sections 6 and 5.4.
-            put(octets, "Require", b"outbound");
+            response.push_back(Name::Require, "outbound");
             if let Some(flow_timer) = self.config.flow_timer {
                 let seconds = flow_timer.as_secs().max(1).to_string();
-                put(octets, "Flow-Timer", seconds.as_bytes());
+                response.push_back(Name::FlowTimer, seconds);
             }
         }
         let rest = [
-            ("Date", self.date),
-            ("Authentication-Info", self.confirmation),
+            (Name::Date, self.date),
+            (Name::AuthenticationInfo, self.confirmation),
         ];
         for (name, value) in rest {
             if let Some(value) = value {
-                put(octets, name, value.as_bytes());
+                response.push_back(name, value);
             }
         }
-        octets.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+        response
     }
 
     /// Writes the GRUUs of a contact's instance (RFC 5627 section 5.2).
     fn put_gruus(
         &self,
-        octets: &mut BytesMut,
+        octets: &mut Vec<u8>,
         request: &Message,
         binding: &Binding,
         gruus: &mut Gruus,
@@ -116,19 +105,8 @@ impl OkResponse<'_> {
     }
 }
 
-/// Writes a header field. Line ends in its value, where it was folded when it came, are spaces.
-fn put(octets: &mut BytesMut, name: &str, value: &[u8]) {
-    octets.extend_from_slice(name.as_bytes());
-    octets.extend_from_slice(b": ");
-    let start = octets.len();
-    octets.extend_from_slice(value);
-    unfold(octets, start);
-    octets.extend_from_slice(b"\r\n");
-}
-
-/// Makes spaces of line ends from a place on.
-fn unfold(octets: &mut BytesMut, start: usize) {
-    let value = &mut octets[start..];
+/// Makes spaces of the line ends in a value that was folded when it came.
+fn unfold(value: &mut [u8]) {
     if memchr::memchr2(b'\r', b'\n', value).is_some() {
         for octet in value {
             if matches!(octet, b'\r' | b'\n') {
@@ -139,7 +117,7 @@ fn unfold(octets: &mut BytesMut, start: usize) {
 }
 
 /// Writes a Contact value as a registrar has it.
-fn put_contact(octets: &mut BytesMut, binding: &Binding, now: Instant) {
+fn put_contact(octets: &mut Vec<u8>, binding: &Binding, now: Instant) {
     // Rounded, so that the moment in which the store wrote does not cost the client a second.
     let remaining = (binding.expires() - now).as_millis().saturating_add(500) / 1000;
     let (contact, parameters) = (binding.contact_octets(), binding.parameters_octets());
