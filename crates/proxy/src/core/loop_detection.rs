@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::{Host, Message, Name, Via};
+use sip::{Host, MAGIC_COOKIE, Message, Name, Via};
 
 use crate::text::{Digits, push_hex};
 
@@ -88,9 +88,6 @@ impl LoopDetector {
             })
     }
 }
-
-/// What begins a branch (RFC 3261 section 8.1.1.7).
-const MAGIC_COOKIE: &str = "z9hG4bK";
 
 /// What is the same in all requests of a transaction.
 fn hash_call(hasher: &mut impl Hasher, request: &Message) {

@@ -73,8 +73,8 @@ impl Clients {
     }
 
     /// Has a transaction at hand that has not been of use for long. What it returns has no meaning.
-    pub(super) fn glance(&self, number: u64) -> u64 {
-        self.table.glance(number)
+    pub(super) fn prefetch(&self, number: u64) -> u64 {
+        self.table.prefetch(number)
     }
 
     /// Begins a transaction (RFC 3261 section 17.1).

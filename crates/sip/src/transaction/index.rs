@@ -94,7 +94,7 @@ impl Index {
     }
 
     /// What is read of the table first when this hash is looked for.
-    pub(super) fn glance(&self, hash: u32) -> u64 {
+    pub(super) fn prefetch(&self, hash: u32) -> u64 {
         self.slots[self.home(hash)].0
     }
 

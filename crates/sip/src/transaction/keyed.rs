@@ -103,9 +103,9 @@ impl<T: Entry> Keyed<T> {
 
     /// Reads what has to be at hand for [`get`](Keyed::get) and [`remove`](Keyed::remove): of several entries that have
     /// not been of use for long, all at a time and not one after the other. What it returns has no meaning.
-    pub(super) fn glance(&self, number: u64) -> u64 {
+    pub(super) fn prefetch(&self, number: u64) -> u64 {
         let entry = self.table.get(number);
-        entry.map_or(0, |entry| self.by_key.glance(half(entry.hash)))
+        entry.map_or(0, |entry| self.by_key.prefetch(half(entry.hash)))
     }
 }
 

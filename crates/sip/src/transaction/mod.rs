@@ -375,11 +375,11 @@ impl Transactions {
         loop {
             // Most are of transactions that have done nothing for half a minute: what is known of them is far away.
             let due = self.common.timers.due(now).take(TOGETHER);
-            let glances = due.map(|(number, timer)| match timer.is_of_clients() {
-                true => self.clients.glance(number),
-                false => self.servers.glance(number),
+            let prefetched = due.map(|(number, timer)| match timer.is_of_clients() {
+                true => self.clients.prefetch(number),
+                false => self.servers.prefetch(number),
             });
-            black_box(glances.fold(0, |all, glance| all ^ glance));
+            black_box(prefetched.fold(0, |all, word| all ^ word));
             for _ in 0..TOGETHER {
                 let Some((number, timer)) = self.common.timers.pop_due(now) else {
                     return;

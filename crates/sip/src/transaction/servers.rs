@@ -113,8 +113,8 @@ impl Servers {
     }
 
     /// Has a transaction at hand that has not been of use for long. What it returns has no meaning.
-    pub(super) fn glance(&self, number: u64) -> u64 {
-        self.table.glance(number)
+    pub(super) fn prefetch(&self, number: u64) -> u64 {
+        self.table.prefetch(number)
     }
 
     /// A request came (RFC 3261 section 17.2.3).

@@ -35,14 +35,14 @@ fn server_transactions_are_bounded_but_for_cancel() {
     for branch in ["z9hG4bK1", "z9hG4bK2", "z9hG4bK3"] {
         layer.receive(flow(Transport::Udp), &request("INVITE", branch));
     }
-    assert_eq!(layer.told(), ["INVITE", "INVITE", "overloaded"]);
+    assert_eq!(layer.event_names(), ["INVITE", "INVITE", "overloaded"]);
     layer.receive(flow(Transport::Udp), &request("CANCEL", "z9hG4bK3"));
     layer.receive(flow(Transport::Udp), &request("CANCEL", "z9hG4bK1"));
-    assert_eq!(layer.told(), ["overloaded", "CANCEL"]);
+    assert_eq!(layer.event_names(), ["overloaded", "CANCEL"]);
     // What is known is still absorbed, and an ACK needs no room.
     layer.receive(flow(Transport::Udp), &request("INVITE", "z9hG4bK1"));
     layer.receive(flow(Transport::Udp), &request("ACK", "z9hG4bK4"));
-    assert_eq!(layer.told(), ["ACK"]);
+    assert_eq!(layer.event_names(), ["ACK"]);
     assert_eq!(layer.transactions.statistics().overloaded, 2);
 }
 
@@ -85,7 +85,7 @@ fn messages_that_belong_nowhere_are_counted() {
     }
     assert_eq!(layer.transactions.statistics().malformed, 6);
     assert!(layer.is_empty());
-    assert_eq!(layer.told(), [""; 0]);
+    assert_eq!(layer.event_names(), [""; 0]);
 }
 
 /// Requests over connections end at once, but their Timers F would run for 32 seconds.
@@ -150,13 +150,13 @@ fn the_octets_that_are_kept_are_bounded_and_given_back() {
     });
     layer.request(&request("OPTIONS", "z9hG4bK1"), Transport::Udp);
     layer.receive(flow(Transport::Tcp), &request("INVITE", "z9hG4bK2"));
-    assert_eq!(layer.told(), ["INVITE"]);
+    assert_eq!(layer.event_names(), ["INVITE"]);
     let kept = layer.transactions.kept_octets();
     assert!(kept > length && kept <= 2 * length);
 
     // Both sides count together.
     layer.receive(flow(Transport::Tcp), &request("INVITE", "z9hG4bK3"));
-    assert_eq!(layer.told(), ["overloaded"]);
+    assert_eq!(layer.event_names(), ["overloaded"]);
     let third = read(&request("OPTIONS", "z9hG4bK4"));
     let target = Target::Flow(flow(Transport::Udp));
     let refused = layer
@@ -183,7 +183,7 @@ fn what_cannot_be_lost_is_sent_once_and_not_kept() {
         flow(Transport::Tcp),
         &response(200, "OPTIONS", "z9hG4bK1", "a"),
     );
-    assert_eq!(layer.told().len(), 2, "a response and the end");
+    assert_eq!(layer.event_names().len(), 2, "a response and the end");
     // A CANCEL is made of an INVITE, and an ACK.
     layer.request(&request("INVITE", "z9hG4bK2"), Transport::Tcp);
     assert!(layer.transactions.kept_octets() > 0);

@@ -30,9 +30,9 @@ fn an_unanswered_invite_over_udp() {
     assert_eq!(layer.sent(), [INVITE]);
     let sent = layer.run_for(TIMEOUT - Duration::from_millis(1));
     assert_eq!(sent, each(&[500, 1500, 3500, 7500, 15_500, 31_500], INVITE));
-    assert_eq!(layer.told(), [""; 0]);
+    assert_eq!(layer.event_names(), [""; 0]);
     assert_eq!(layer.run_for(Duration::from_millis(1)), []);
-    assert_eq!(layer.told(), ["timeout", "terminated"]);
+    assert_eq!(layer.event_names(), ["timeout", "terminated"]);
     assert!(layer.is_empty());
     let statistics = layer.transactions.statistics();
     assert_eq!(statistics.requests_sent, 1);
@@ -51,7 +51,7 @@ fn an_unanswered_request_over_udp() {
     ];
     assert_eq!(sent, each(&times, OPTIONS));
     layer.run_for(Duration::from_millis(1));
-    assert_eq!(layer.told(), ["timeout", "terminated"]);
+    assert_eq!(layer.event_names(), ["timeout", "terminated"]);
     assert!(layer.is_empty());
 }
 
@@ -63,9 +63,9 @@ fn unanswered_requests_over_reliable_transports_are_sent_once() {
             layer.request(&text, transport);
             assert_eq!(layer.sent().len(), 1);
             assert_eq!(layer.run_for(TIMEOUT - Duration::from_millis(1)), []);
-            assert_eq!(layer.told(), [""; 0]);
+            assert_eq!(layer.event_names(), [""; 0]);
             layer.run_for(Duration::from_millis(1));
-            assert_eq!(layer.told(), ["timeout", "terminated"]);
+            assert_eq!(layer.event_names(), ["timeout", "terminated"]);
             assert_eq!(layer.transactions.statistics().retransmissions(), 0);
         }
     }
@@ -99,7 +99,7 @@ fn a_provisional_response_ends_the_retransmission_of_an_invite() {
     layer.sent();
     // A telephone may ring as long as it likes.
     assert_eq!(layer.run_for(TIMEOUT * 10), []);
-    assert_eq!(layer.told(), ["180"]);
+    assert_eq!(layer.event_names(), ["180"]);
     assert!(!layer.is_empty());
 }
 
@@ -117,7 +117,7 @@ fn a_provisional_response_slows_the_retransmission_of_other_requests() {
     // Timer E runs on from 500 ms to 1,500 ms; then it is T2.
     assert_eq!(sent, each(&[1500, 5500, 9500], OPTIONS));
     layer.run_for(TIMEOUT);
-    assert_eq!(layer.told(), ["100", "timeout", "terminated"]);
+    assert_eq!(layer.event_names(), ["100", "timeout", "terminated"]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_refused_invite_over_udp() {
     assert_eq!(ack.cseq(), Some((1, Method::Ack)));
     let via = ack.top_via().expect("a Via");
     assert_eq!(via.branch(), Some("z9hG4bK1"));
-    assert_eq!(layer.told(), ["486"]);
+    assert_eq!(layer.event_names(), ["486"]);
 
     // Each retransmission gets the same ACK, until Timer D.
     for _ in 0..3 {
@@ -145,7 +145,7 @@ fn a_refused_invite_over_udp() {
         let again = layer.transmits().remove(0);
         assert_eq!(again.payload, transmit.payload);
     }
-    assert_eq!(layer.told(), [""; 0]);
+    assert_eq!(layer.event_names(), [""; 0]);
     let statistics = layer.transactions.statistics();
     assert_eq!(statistics.requests_sent, 2);
     assert_eq!(statistics.request_retransmissions, 3);
@@ -153,10 +153,10 @@ fn a_refused_invite_over_udp() {
     layer.run_for(Duration::from_secs(2) - Duration::from_millis(1));
     assert!(!layer.is_empty());
     layer.run_for(Duration::from_millis(1));
-    assert_eq!(layer.told(), ["terminated"]);
+    assert_eq!(layer.event_names(), ["terminated"]);
     layer.receive(flow(Transport::Udp), &busy);
     assert_eq!(layer.sent(), [""; 0]);
-    assert_eq!(layer.told(), ["stray"]);
+    assert_eq!(layer.event_names(), ["stray"]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_refused_invite_over_reliable_transports() {
         layer.sent();
         layer.receive(flow(transport), &response(404, "INVITE", "z9hG4bK1", "a"));
         assert_eq!(layer.sent(), [ACK]);
-        assert_eq!(layer.told(), ["404", "terminated"]);
+        assert_eq!(layer.event_names(), ["404", "terminated"]);
         assert!(layer.is_empty());
     }
 }
@@ -207,7 +207,7 @@ fn every_2xx_of_a_fork_reaches_the_user() {
         layer.run_for(Duration::from_millis(1));
         assert!(layer.is_empty());
         layer.receive(flow(transport), &answer("d"));
-        assert_eq!(layer.told(), ["terminated", "stray"]);
+        assert_eq!(layer.event_names(), ["terminated", "stray"]);
     }
 }
 
@@ -219,14 +219,14 @@ fn an_answered_request_over_udp() {
     let ok = response(200, "OPTIONS", "z9hG4bK1", "a");
     layer.receive(flow(Transport::Udp), &ok);
     layer.receive(flow(Transport::Udp), &ok);
-    assert_eq!(layer.told(), ["200"]);
+    assert_eq!(layer.event_names(), ["200"]);
     assert_eq!(
         layer.run_for(Duration::from_secs(5) - Duration::from_millis(1)),
         []
     );
     assert!(!layer.is_empty());
     layer.run_for(Duration::from_millis(1));
-    assert_eq!(layer.told(), ["terminated"]);
+    assert_eq!(layer.event_names(), ["terminated"]);
     assert_eq!(layer.transactions.statistics().responses_absorbed, 1);
 }
 
@@ -264,11 +264,11 @@ fn a_send_failure_ends_a_client_transaction() {
         let id = layer.request(&text, Transport::Tcp);
         let key = TransactionKey::Client(id);
         layer.transactions.handle_send_failure(layer.now, key);
-        assert_eq!(layer.told(), ["send failed", "terminated"]);
+        assert_eq!(layer.event_names(), ["send failed", "terminated"]);
         assert!(layer.is_empty());
         // A second report is about nothing.
         layer.transactions.handle_send_failure(layer.now, key);
-        assert_eq!(layer.told(), [""; 0]);
+        assert_eq!(layer.event_names(), [""; 0]);
     }
 }
 
@@ -284,7 +284,7 @@ fn what_the_network_says_was_not_delivered_counts_as_not_sent() {
             let beginning = read(beginning);
             let transactions = &mut layer.transactions;
             transactions.handle_undelivered(layer.now, remote, &beginning);
-            layer.told()
+            layer.event_names()
         };
         for (remote, beginning) in [
             (remote, text.replace("z9hG4bK1", "z9hG4bK2")),
@@ -313,7 +313,7 @@ fn an_ack_that_was_not_delivered_ends_its_transaction() {
     let remote = flow(Transport::Udp).remote;
     let transactions = &mut layer.transactions;
     transactions.handle_undelivered(layer.now, remote, &ack);
-    assert_eq!(layer.told(), ["486", "send failed", "terminated"]);
+    assert_eq!(layer.event_names(), ["486", "send failed", "terminated"]);
 }
 
 #[test]
@@ -325,9 +325,9 @@ fn an_abandoned_transaction_is_gone() {
     layer.transactions.abandon(layer.now, id);
     assert!(layer.is_empty());
     layer.receive(flow(Transport::Udp), &ringing);
-    assert_eq!(layer.told(), ["180", "terminated", "stray"]);
+    assert_eq!(layer.event_names(), ["180", "terminated", "stray"]);
     layer.transactions.abandon(layer.now, id);
-    assert_eq!(layer.told(), [""; 0]);
+    assert_eq!(layer.event_names(), [""; 0]);
 }
 
 #[test]
@@ -415,6 +415,6 @@ fn tables_of_the_timers_can_be_changed() {
     let sent = layer.run_for(Duration::from_millis(200));
     assert_eq!(sent, each(&[10, 30, 70, 110, 150, 190], OPTIONS));
     layer.run_for(Duration::from_millis(440));
-    assert_eq!(layer.told(), ["timeout", "terminated"]);
+    assert_eq!(layer.event_names(), ["timeout", "terminated"]);
     assert_eq!((layer.now - layer.start).as_millis(), 640);
 }

@@ -89,7 +89,7 @@ impl Layer {
     }
 
     /// What happened, in a word each.
-    fn told(&mut self) -> Vec<String> {
+    fn event_names(&mut self) -> Vec<String> {
         self.events().iter().map(name_of).collect()
     }
 

@@ -29,7 +29,7 @@ fn a_100_is_sent_after_200_ms() {
     layer.respond(id, &request, 180);
     layer.receive(flow(Transport::Udp), &invite());
     assert_eq!(layer.sent(), ["SIP/2.0 180 Because"; 2]);
-    assert_eq!(layer.told(), [""; 0]);
+    assert_eq!(layer.event_names(), [""; 0]);
     let statistics = layer.transactions.statistics();
     assert_eq!(statistics.responses_sent, 2);
     assert_eq!(statistics.response_retransmissions, 2);
@@ -95,11 +95,11 @@ fn a_refusal_over_udp_is_repeated_until_the_ack() {
     // Confirmed: further ACKs and INVITEs are absorbed until Timer I.
     layer.receive(flow(Transport::Udp), &ack());
     layer.receive(flow(Transport::Udp), &invite());
-    assert_eq!((layer.sent(), layer.told()), (vec![], vec![]));
+    assert_eq!((layer.sent(), layer.event_names()), (vec![], vec![]));
     layer.run_for(Duration::from_secs(1) - Duration::from_millis(1));
     assert!(!layer.is_empty());
     layer.run_for(Duration::from_millis(1));
-    assert_eq!(layer.told(), ["terminated"]);
+    assert_eq!(layer.event_names(), ["terminated"]);
     let statistics = layer.transactions.statistics();
     assert_eq!(statistics.response_retransmissions, 6);
     assert_eq!(statistics.requests_absorbed, 3);
@@ -121,9 +121,9 @@ fn a_refusal_without_ack_times_out() {
             &times[..]
         };
         assert_eq!(sent, each(times, "SIP/2.0 486 Because"));
-        assert_eq!(layer.told(), [""; 0]);
+        assert_eq!(layer.event_names(), [""; 0]);
         layer.run_for(Duration::from_millis(1));
-        assert_eq!(layer.told(), ["no ACK", "terminated"]);
+        assert_eq!(layer.event_names(), ["no ACK", "terminated"]);
         assert!(layer.is_empty());
         assert_eq!(layer.transactions.statistics().ack_timeouts, 1);
     }
@@ -134,7 +134,7 @@ fn a_refusal_over_a_reliable_transport_ends_with_the_ack() {
     let (mut layer, id, request) = with_request(&invite(), Transport::Sctp);
     layer.respond(id, &request, 486);
     layer.receive(flow(Transport::Sctp), &ack());
-    assert_eq!(layer.told(), ["terminated"]);
+    assert_eq!(layer.event_names(), ["terminated"]);
     assert!(layer.is_empty());
 }
 
@@ -146,7 +146,7 @@ fn an_accepted_invite_absorbs_retransmissions_and_sends_what_the_user_repeats() 
         layer.respond(id, &request, 200);
         assert_eq!(layer.sent(), ["SIP/2.0 200 Because"]);
         layer.receive(flow(transport), &invite());
-        assert_eq!((layer.sent(), layer.told()), (vec![], vec![]));
+        assert_eq!((layer.sent(), layer.event_names()), (vec![], vec![]));
         layer.respond(id, &request, 200);
         assert_eq!(layer.sent(), ["SIP/2.0 200 Because"]);
         layer.respond(id, &request, 486);
@@ -157,7 +157,7 @@ fn an_accepted_invite_absorbs_retransmissions_and_sends_what_the_user_repeats() 
         layer.run_for(TIMEOUT - Duration::from_millis(1));
         assert!(!layer.is_empty());
         layer.run_for(Duration::from_millis(1));
-        assert_eq!(layer.told(), ["terminated"]);
+        assert_eq!(layer.event_names(), ["terminated"]);
         // The user may repeat it a last time: there is nothing to send it.
         layer.respond(id, &request, 200);
         assert_eq!(layer.sent(), [""; 0]);
@@ -186,7 +186,7 @@ fn acks_to_a_2xx_are_the_users() {
     let own = ack().replace("z9hG4bK1", "z9hG4bK2");
     layer.receive(flow(Transport::Udp), &own);
     layer.receive(flow(Transport::Udp), &ack());
-    assert_eq!(layer.told(), ["ACK", "ACK"]);
+    assert_eq!(layer.event_names(), ["ACK", "ACK"]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_request_over_udp_is_answered_for_64_t1() {
         with_request(&super::request("OPTIONS", "z9hG4bK1"), Transport::Udp);
     let repeated = super::request("OPTIONS", "z9hG4bK1");
     layer.receive(flow(Transport::Udp), &repeated);
-    assert_eq!((layer.sent(), layer.told()), (vec![], vec![]));
+    assert_eq!((layer.sent(), layer.event_names()), (vec![], vec![]));
     layer.respond(id, &request, 200);
     let first = layer.transmits().remove(0).payload;
     layer.receive(flow(Transport::Udp), &repeated);
@@ -223,9 +223,9 @@ fn a_request_over_udp_is_answered_for_64_t1() {
     assert_eq!(layer.run_for(TIMEOUT - Duration::from_millis(1)), []);
     assert!(!layer.is_empty());
     layer.run_for(Duration::from_millis(1));
-    assert_eq!(layer.told(), ["terminated"]);
+    assert_eq!(layer.event_names(), ["terminated"]);
     layer.receive(flow(Transport::Udp), &repeated);
-    assert_eq!(layer.told(), ["OPTIONS"]);
+    assert_eq!(layer.event_names(), ["OPTIONS"]);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_request_over_a_reliable_transport_ends_with_its_answer() {
         with_request(&super::request("OPTIONS", "z9hG4bK1"), Transport::Tcp);
     layer.respond(id, &request, 200);
     assert_eq!(layer.sent(), ["SIP/2.0 200 Because"]);
-    assert_eq!(layer.told(), ["terminated"]);
+    assert_eq!(layer.event_names(), ["terminated"]);
     assert!(layer.is_empty());
 }
 
@@ -245,7 +245,7 @@ fn a_request_that_the_user_does_not_answer() {
         with_request(&super::request("OPTIONS", "z9hG4bK1"), Transport::Udp);
     let sent = layer.run_for(TIMEOUT);
     assert_eq!(sent, [(3500, "SIP/2.0 100 Trying".to_owned())]);
-    assert_eq!(layer.told(), ["terminated"]);
+    assert_eq!(layer.event_names(), ["terminated"]);
     layer.respond(id, &request, 200);
     assert_eq!(layer.sent(), [""; 0]);
 }
@@ -266,7 +266,7 @@ fn a_cancel_finds_its_invite() {
 
     // It is a transaction of its own, which is absorbed like any other.
     layer.receive(flow(Transport::Udp), &super::request("CANCEL", "z9hG4bK1"));
-    assert_eq!(layer.told(), [""; 0]);
+    assert_eq!(layer.event_names(), [""; 0]);
     // That of an INVITE which has been answered is for the user to see through (section 9.2).
     layer.respond(invitation, &request, 200);
     layer.respond(invitation, &request, 487);
@@ -299,7 +299,7 @@ fn requests_are_matched_by_branch_sent_by_and_method() {
         ),
     ] {
         layer.receive(flow(Transport::Udp), &text);
-        assert_eq!(layer.told(), expected.as_slice(), "{text}");
+        assert_eq!(layer.event_names(), expected.as_slice(), "{text}");
     }
 }
 
@@ -308,17 +308,17 @@ fn a_client_of_rfc_2543() {
     let old = |text: String| text.replace(";branch=z9hG4bK1", "");
     let (mut layer, id, request) = with_request(&old(invite()), Transport::Udp);
     layer.receive(flow(Transport::Udp), &old(invite()));
-    assert_eq!(layer.told(), [""; 0]);
+    assert_eq!(layer.event_names(), [""; 0]);
     layer.respond(id, &request, 486);
     layer.sent();
     // The ACK to another response than the one that was sent.
     let other = old(ack()).replace("callee", "other");
     layer.receive(flow(Transport::Udp), &other);
-    assert_eq!(layer.told(), ["ACK"]);
+    assert_eq!(layer.event_names(), ["ACK"]);
     assert_eq!(layer.run_for(T1).len(), 1);
     layer.receive(flow(Transport::Udp), &old(ack()));
     assert_eq!(layer.run_for(Duration::from_secs(5)), []);
-    assert_eq!(layer.told(), ["terminated"]);
+    assert_eq!(layer.event_names(), ["terminated"]);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn the_next_request_of_a_client_of_rfc_2543() {
     let (mut layer, ..) = with_request(&old, Transport::Udp);
     let next = old.replace("CSeq: 1 ", "CSeq: 2 ");
     layer.receive(flow(Transport::Udp), &next);
-    assert_eq!(layer.told(), ["INVITE"]);
+    assert_eq!(layer.event_names(), ["INVITE"]);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn the_ack_to_a_2xx_of_rfc_2543_is_the_users() {
     let (mut layer, id, request) = with_request(&old(invite()), Transport::Udp);
     layer.respond(id, &request, 200);
     layer.receive(flow(Transport::Udp), &old(ack()));
-    assert_eq!(layer.told(), ["ACK"]);
+    assert_eq!(layer.event_names(), ["ACK"]);
 }
 
 #[test]
@@ -347,9 +347,9 @@ fn a_send_failure_changes_nothing_but_is_told() {
         layer.sent();
         let key = TransactionKey::Server(id);
         layer.transactions.handle_send_failure(layer.now, key);
-        assert_eq!(layer.told(), ["send failed"]);
+        assert_eq!(layer.event_names(), ["send failed"]);
         layer.receive(flow(Transport::Udp), &invite());
-        assert_eq!(layer.told(), [""; 0]);
+        assert_eq!(layer.event_names(), [""; 0]);
         assert_eq!(layer.transactions.server_transactions(), 1);
     }
 }
