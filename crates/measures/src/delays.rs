@@ -20,6 +20,9 @@ pub struct Delays {
 pub struct DelaySummary {
     /// How many there are.
     pub count: u64,
+    /// All of them together, exact. It is in no document but those with [`MicrosecondKeys`](super::MicrosecondKeys).
+    #[serde(skip)]
+    pub total: f64,
     /// The smallest, exact.
     pub min: Option<f64>,
     /// The arithmetic mean, exact.
@@ -136,6 +139,11 @@ impl Delays {
         })
     }
 
+    /// The samples in few numbers, in microseconds.
+    pub fn microseconds(&self) -> DelaySummary {
+        self.summary(1e3)
+    }
+
     /// The samples in few numbers, in milliseconds.
     pub fn milliseconds(&self) -> DelaySummary {
         self.summary(1e6)
@@ -155,6 +163,7 @@ impl Delays {
         };
         DelaySummary {
             count,
+            total: self.total as f64 / unit,
             min: of(self.shortest),
             mean: (count > 0).then(|| self.total as f64 / count as f64 / unit),
             p50: at(0.5),

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use measures::Delays;
+
 use crate::cipher::{Cipher, Key};
 use crate::clock::Timestamp;
 use crate::encryption::Encryption;
 use crate::header::{HEADER_OCTETS, Header, Kind};
 use crate::payload::Payload;
-use crate::times::{Times, Work};
+use crate::work::Work;
 
 /// Which run of which experiment, and how its packets look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +100,7 @@ impl Composer {
 pub struct Echoes {
     packets: Packets,
     cipher: Cipher,
-    round_trips: Times,
+    round_trips: Delays,
     /// Came back, but not as ours.
     strange: u64,
 }
@@ -109,7 +111,7 @@ impl Echoes {
         Echoes {
             cipher: Cipher::new(packets.encryption, &packets.key),
             packets,
-            round_trips: Times::new(),
+            round_trips: Delays::new(),
             strange: 0,
         }
     }
@@ -118,13 +120,13 @@ impl Echoes {
     pub fn handle(&mut self, clock: impl Fn() -> Timestamp, packet: &mut [u8]) {
         let round_trip = self.round_trip(clock, packet);
         match round_trip {
-            Some(round_trip) => self.round_trips.add(round_trip),
+            Some(round_trip) => self.round_trips.record(round_trip),
             None => self.strange += 1,
         }
     }
 
     /// Round trips.
-    pub fn round_trips(&self) -> &Times {
+    pub fn round_trips(&self) -> &Delays {
         &self.round_trips
     }
 

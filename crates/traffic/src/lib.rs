@@ -24,7 +24,7 @@ mod schedule;
 mod sender;
 pub mod table;
 pub mod text;
-mod times;
+mod work;
 
 /// The port of receivers where none is given; that of `tandem perf` is the one before it.
 pub const DEFAULT_PORT: u16 = 5212;
@@ -45,4 +45,4 @@ pub use reception::{ReceiverReport, Reception, Second};
 pub use result::{LinkShare, RunResult};
 pub use schedule::{Pattern, Schedule};
 pub use sender::{Progress, Sender, SenderConfig};
-pub use times::{TimeSummary, Times, Work};
+pub use work::Work;

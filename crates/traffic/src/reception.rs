@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use measures::{DelaySummary, Delays};
 use perf::SequenceTracker;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::clock::Timestamp;
 use crate::composer::Packets;
 use crate::encryption::Encryption;
 use crate::header::{HEADER_OCTETS, Header, Kind};
-use crate::times::{TimeSummary, Times, Work};
+use crate::work::Work;
 
 /// Seconds of which there is a record of their own; what comes later is summed up in the last one.
 const MAX_SECONDS: usize = 3_600;
@@ -38,7 +39,8 @@ pub struct ReceiverReport {
     /// Whether both sides have the same clock, which one-way delays need.
     pub same_clock: bool,
     /// From making a packet to having it decrypted; only with the same clock.
-    pub one_way: TimeSummary,
+    #[serde(with = "measures::MillisecondKeys")]
+    pub one_way: DelaySummary,
     /// What decryption took.
     pub opening: Work,
     /// Packets sent back.
@@ -75,7 +77,7 @@ pub struct Reception {
     tracker: SequenceTracker,
     first: Option<Timestamp>,
     last: Timestamp,
-    one_way: Option<Times>,
+    one_way: Option<Delays>,
     per_second: Vec<Sums>,
     report: ReceiverReport,
 }
@@ -99,7 +101,7 @@ impl Reception {
             tracker: SequenceTracker::new(),
             first: None,
             last: Timestamp(0),
-            one_way: same_clock.then(Times::new),
+            one_way: same_clock.then(Delays::new),
             per_second: Vec::new(),
             report: ReceiverReport {
                 same_clock,
@@ -154,7 +156,7 @@ impl Reception {
         let is_late = self.tracker.reception().reordered > reordered_before;
         let delay = after.since(header.timestamp);
         if let (Some(times), Some(delay)) = (&mut self.one_way, delay) {
-            times.add(delay);
+            times.record(delay);
         }
         let second = self.second(arrived.since(first).unwrap_or_default());
         second.received += 1;
@@ -198,7 +200,7 @@ impl Reception {
             one_way: self
                 .one_way
                 .as_ref()
-                .map(Times::summary)
+                .map(Delays::milliseconds)
                 .unwrap_or_default(),
             seconds: span.unwrap_or_default().as_secs_f64(),
             per_second: self.per_second.iter().map(summed).collect(),
@@ -287,7 +289,7 @@ mod tests {
             assert_eq!(report.bytes, 9 * packets(encryption).wire_size() as u64);
             assert_eq!(report.one_way.count, 9);
             assert!(
-                (report.one_way.max_ms.unwrap() - 20.0).abs() < 0.1,
+                (report.one_way.max.unwrap() - 20.0).abs() < 0.1,
                 "{report:?}"
             );
             assert_eq!(report.per_second.len(), 1);
@@ -299,10 +301,10 @@ mod tests {
             for packet in echo.chunks_mut(size) {
                 echoes.handle(|| at(50), packet);
             }
-            let round_trips = echoes.round_trips().summary();
+            let round_trips = echoes.round_trips().milliseconds();
             assert_eq!((round_trips.count, echoes.strange()), (3, 0));
             assert!(
-                (round_trips.max_ms.unwrap() - 48.0).abs() < 0.1,
+                (round_trips.max.unwrap() - 48.0).abs() < 0.1,
                 "{round_trips:?}"
             );
             // What we sent is no echo.
@@ -348,7 +350,7 @@ mod tests {
             (report.received, report.forged, report.malformed),
             (0, 1, 2)
         );
-        assert_eq!(report.one_way, TimeSummary::default());
+        assert_eq!(report.one_way, DelaySummary::default());
         assert!(echo.is_empty(), "a stranger is not answered");
     }
 

@@ -1,5 +1,6 @@
 //! What a run measured, from both sides.
 
+use measures::DelaySummary;
 use perf::{Over, Protocol};
 use serde::Serialize;
 
@@ -8,7 +9,7 @@ use crate::interface::Interface;
 use crate::link_budget::{Frame, Ip, Transport};
 use crate::plan::{Limit, Rate};
 use crate::reception::ReceiverReport;
-use crate::times::{TimeSummary, Work};
+use crate::work::Work;
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -52,7 +53,8 @@ pub struct RunResult {
     /// Octets of packets received a second, in bits.
     pub received_bits_per_second: Option<f64>,
     /// How long after their time packets were made.
-    pub lateness: TimeSummary,
+    #[serde(with = "measures::MillisecondKeys")]
+    pub lateness: DelaySummary,
     /// Whether 95 % of the packets were made within a millisecond of their time, or of the time of the next
     /// one where there are fewer than a thousand a second. Where not, the rate is not what was asked for.
     pub on_schedule: bool,
@@ -61,7 +63,8 @@ pub struct RunResult {
     /// Processor time of the thread that sends, for each packet, nanoseconds.
     pub sender_nanoseconds_per_packet: Option<f64>,
     /// From making a packet to having its echo decrypted.
-    pub round_trip: TimeSummary,
+    #[serde(with = "measures::MillisecondKeys")]
+    pub round_trip: DelaySummary,
     /// Packets that were sent back and did not come, or were not ours.
     pub echoes_lost: u64,
     /// Packets that left and did not come.

@@ -286,14 +286,14 @@ fn fate(run: &RunResult) -> Vec<Cell> {
     let mut cells = vec![
         Cell::from(run.sent),
         Cell::number(run.packets_per_second, 0),
-        milliseconds(run.lateness.p95_ms),
+        milliseconds(run.lateness.p95),
         Cell::from(run.lost),
         Cell::number(Some(run.loss_percent), 3),
         Cell::from(run.receiver.duplicates),
         Cell::from(run.receiver.reordered),
     ];
     for times in [&run.receiver.one_way, &run.round_trip] {
-        let of = [times.mean_ms, times.p50_ms, times.p95_ms, times.max_ms];
+        let of = [times.mean, times.p50, times.p95, times.max];
         cells.extend(of.map(milliseconds));
     }
     cells.push(milliseconds(Some(run.receiver.jitter_ms)));

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use measures::DelaySummary;
 use report::{format_count, format_milliseconds, format_number};
 
 use crate::control::Order;
 use crate::reception::ReceiverReport;
 use crate::result::RunResult;
-use crate::times::{TimeSummary, Work};
+use crate::work::Work;
 
 /// A run in a few lines.
 pub fn summary(run: &RunResult) -> String {
@@ -15,7 +16,7 @@ pub fn summary(run: &RunResult) -> String {
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "{name:<14}{value}");
     };
-    let late = run.lateness.p95_ms.map_or_else(String::new, |late| {
+    let late = run.lateness.p95.map_or_else(String::new, |late| {
         format!(", 95 % at most {} ms late", format_milliseconds(late))
     });
     line(
@@ -80,7 +81,7 @@ pub fn summary(run: &RunResult) -> String {
 /// A run that a receiver has seen, in a line.
 pub fn ended_line(order: &Order, sent: u64, report: &ReceiverReport) -> String {
     let lost = sent.saturating_sub(report.received);
-    let one_way = match report.one_way.mean_ms {
+    let one_way = match report.one_way.mean {
         Some(mean) => format!(", one-way delay {} ms", format_milliseconds(mean)),
         None => String::new(),
     };
@@ -123,17 +124,17 @@ fn counts(report: &ReceiverReport) -> String {
     text
 }
 
-fn times(times: &TimeSummary) -> String {
+fn times(times: &DelaySummary) -> String {
     let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), format_milliseconds);
     if times.count == 0 {
         return "–".to_owned();
     }
     format!(
         "mean {} ms, median {}, 95 % {}, longest {} ({} packets)",
-        shown(times.mean_ms),
-        shown(times.p50_ms),
-        shown(times.p95_ms),
-        shown(times.max_ms),
+        shown(times.mean),
+        shown(times.p50),
+        shown(times.p95),
+        shown(times.max),
         format_count(times.count)
     )
 }

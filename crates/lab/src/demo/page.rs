@@ -1,6 +1,7 @@
 //! The demo's results as a page.
 
-use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series, Summary};
+use measures::DelaySummary;
+use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series};
 use sip::Transport;
 
 use super::table::table;
@@ -86,7 +87,7 @@ fn session_request_delay(runs: &[Measurement]) -> Plot {
         Axis::new("Session request delay", "ms").logarithmic(),
     );
     for (transport, colour) in lines(runs) {
-        let delays = |quantile: fn(&Summary) -> Option<f64>| {
+        let delays = |quantile: fn(&DelaySummary) -> Option<f64>| {
             of(runs, transport)
                 .map(move |run| (run.loss_percent, quantile(&run.session_request_delay_ms)))
         };

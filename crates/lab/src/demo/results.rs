@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use load::record::Failure;
 use load::statistics::Statistics;
-use report::Summary;
+use measures::DelaySummary;
 use serde::{Serialize, Serializer};
 use sip::Transport;
 
@@ -40,13 +40,17 @@ pub struct Measurement {
     /// Users that could.
     pub registered: u64,
     /// Registration request delay (RFC 6076 section 4.1), of successes.
-    pub registration_delay_ms: Summary,
+    #[serde(with = "measures::BriefKeys")]
+    pub registration_delay_ms: DelaySummary,
     /// Session request delay of calls that were set up (RFC 6076 section 4.3.1).
-    pub session_request_delay_ms: Summary,
+    #[serde(with = "measures::BriefKeys")]
+    pub session_request_delay_ms: DelaySummary,
     /// Session request delay of calls that were not (RFC 6076 section 4.3.2).
-    pub failed_session_request_delay_ms: Summary,
+    #[serde(with = "measures::BriefKeys")]
+    pub failed_session_request_delay_ms: DelaySummary,
     /// Session disconnect delay (RFC 6076 section 4.4), of successes.
-    pub session_disconnect_delay_ms: Summary,
+    #[serde(with = "measures::BriefKeys")]
+    pub session_disconnect_delay_ms: DelaySummary,
     /// IP packets between users and proxy per completed call, lost ones included.
     pub packets_per_call: Option<f64>,
     /// Bytes of those packets, IP headers included.

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use load::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
-use load::driver::{Connections, LoadPlan, LoadRun, Outcome, Pace, RunConfig};
+use load::driver::{Connections, GeneratorConfig, LoadGenerator, LoadModel, LoadPlan, Outcome};
 use load::engine::{EngineConfig, RegistrationPlan};
 use load::script::builtin::{AnswerPlan, CallPlan};
-use load::statistics::Delays;
+use measures::{DelaySummary, Delays};
 use proxy::{ProxyConfig, Server};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
-use report::Summary;
 use sip::Transport;
 use sip_net::{Listen, SipNetConfig, StreamPolicy, Tap};
 use udp_net::Impairment;
@@ -79,7 +78,7 @@ async fn call_through(
         .first()
         .context("the proxy has no SCTP listener")?
         .port();
-    let mut load = LoadRun::start(RunConfig {
+    let mut load = LoadGenerator::start(GeneratorConfig {
         transport,
         target: proxy,
         users: options.users,
@@ -106,7 +105,7 @@ async fn call_through(
         },
         connect_within: CONNECT_TIME,
         seed: seed(options.seed, transport, loss_percent),
-        ..RunConfig::calls(&CallPlan::default(), &AnswerPlan::default())?
+        ..GeneratorConfig::calls(&CallPlan::default(), &AnswerPlan::default())?
     })
     .await?;
 
@@ -161,18 +160,18 @@ fn plan(options: &Options) -> LoadPlan {
         End::Calls(calls) => (Some(calls), None),
     };
     let pace = match options.rate {
-        Some(per_second) => Pace::Open(ArrivalPlan {
+        Some(per_second) => LoadModel::Open(ArrivalPlan {
             pattern: Pattern::Constant { per_second },
             spacing: Spacing::Even,
             count,
             time,
         }),
-        None => Pace::Closed { count, time },
+        None => LoadModel::Closed { count, time },
     };
     LoadPlan {
         in_flight: CALLS_IN_FLIGHT,
         drain: time.map(|_| Duration::ZERO),
-        ..LoadPlan::new(RunConfig::CALL, pace)
+        ..LoadPlan::new(GeneratorConfig::CALL, pace)
     }
 }
 
@@ -257,14 +256,16 @@ fn seed(seed: u64, transport: Transport, loss_percent: f64) -> u64 {
     rng.next_u64()
 }
 
-fn summary(delays: &Delays) -> Summary {
+fn summary(delays: &Delays) -> DelaySummary {
     // From whole microseconds, so that 0.542 ms is printed as that.
     let milliseconds = |delay: Option<Duration>| delay.map(|delay| delay.as_micros() as f64 / 1e3);
-    Summary {
+    DelaySummary {
+        count: delays.count(),
         mean: milliseconds(delays.mean()),
         p50: milliseconds(delays.quantile(0.5)),
         p95: milliseconds(delays.quantile(0.95)),
         max: milliseconds(delays.maximum()),
+        ..DelaySummary::default()
     }
 }
 

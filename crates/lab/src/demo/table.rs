@@ -1,6 +1,7 @@
 //! The demo's results as one table, for the terminal and for the page.
 
-use report::{Cell, Column, Row, Summary, Table};
+use measures::DelaySummary;
+use report::{Cell, Column, Row, Table};
 use sip::Transport;
 
 use super::{Measurement, Options};
@@ -84,11 +85,12 @@ fn cells(run: &Measurement, udp_at_5_percent: Option<f64>) -> Vec<Cell> {
         run.session_request_delay_ms,
         run.session_disconnect_delay_ms,
     ] {
-        let Summary {
+        let DelaySummary {
             mean,
             p50,
             p95,
             max,
+            ..
         } = delays;
         cells.extend([mean, p50, p95, max].map(Cell::milliseconds));
     }
@@ -178,10 +180,10 @@ mod tests {
             calls_per_second,
             users: 2,
             registered: 2,
-            registration_delay_ms: Summary::ABSENT,
-            session_request_delay_ms: Summary::ABSENT,
-            failed_session_request_delay_ms: Summary::ABSENT,
-            session_disconnect_delay_ms: Summary::ABSENT,
+            registration_delay_ms: DelaySummary::default(),
+            session_request_delay_ms: DelaySummary::default(),
+            failed_session_request_delay_ms: DelaySummary::default(),
+            session_disconnect_delay_ms: DelaySummary::default(),
             packets_per_call: None,
             bytes_per_call: None,
             sip_retransmissions: 0,

@@ -237,8 +237,8 @@ fn judge(
     let packet_bytes = plan.size + plan.encryption.overhead();
     let packets_per_second = per_second(sent as f64, seconds);
     let rate = plan.rate.packets_per_second(plan.size);
-    let late = pacing.lateness.p95_ms.unwrap_or(0.0);
-    let round_trip = echoes.round_trips().summary();
+    let late = pacing.lateness.p95.unwrap_or(0.0);
+    let round_trip = echoes.round_trips().milliseconds();
     let (lost, loss_percent) = losses(sent, pacing.refused, report.received);
     RunResult {
         experiment: config.experiment,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use measures::{DelaySummary, Delays};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 
@@ -13,7 +14,6 @@ use crate::clock::{self, Timestamp};
 use crate::composer::Composer;
 use crate::plan::Limit;
 use crate::schedule::Schedule;
-use crate::times::{TimeSummary, Times};
 
 /// How many packets that are due leave together.
 const BATCH: usize = 64;
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Pacing {
     pub(super) seconds: f64,
-    pub(super) lateness: TimeSummary,
+    pub(super) lateness: DelaySummary,
     pub(super) refused: u64,
     pub(super) interrupted: bool,
     /// Of this thread.
@@ -47,7 +47,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Pacing> {
     // Threads are woken up to 50 µs late unless they ask for better.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).ok();
-    let mut lateness = Times::new();
+    let mut lateness = Delays::new();
     let mut refused = 0;
     let mut interrupted = false;
     let mut octets = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn run(
         {
             // As fast as it goes there is no time to be late for.
             if schedule.has_rate() {
-                lateness.add(now.since(due).unwrap_or_default());
+                lateness.record(now.since(due).unwrap_or_default());
             }
             composer.write(clock::now, &mut octets);
             ends.push(octets.len());
@@ -104,7 +104,7 @@ pub(super) fn run(
     let seconds = clock::now().since(start).unwrap_or_default().as_secs_f64();
     Ok(Pacing {
         seconds,
-        lateness: lateness.summary(),
+        lateness: lateness.milliseconds(),
         refused,
         interrupted,
         cpu_seconds: thread_seconds() - cpu_before,
