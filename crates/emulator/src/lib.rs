@@ -29,6 +29,5 @@ pub use network::{Direction, HostInterface, InterfaceId, Network, Transmit};
 pub use protocol::{NoProtocol, Protocol};
 pub use rule::{Rule, RuleId};
 pub use statistics::{
-    LineSnapshot, LinkSnapshot, RouterSnapshot, RouterStatistics, RuleSnapshot,
-    Snapshot,
+    LineSnapshot, LinkSnapshot, RouterSnapshot, RouterStatistics, RuleSnapshot, Snapshot,
 };
