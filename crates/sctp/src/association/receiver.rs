@@ -2,6 +2,8 @@
 //! their reassembly, the order within streams, the window that we advertise, and when to
 //! acknowledge.
 
+mod window;
+
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -14,6 +16,7 @@ use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
 use super::streams::{InboundStreams, PartialMessage};
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
 use crate::{EndpointConfig, ReceivedMessage};
+use window::least_window;
 
 /// What became of a DATA chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,37 +169,6 @@ impl Receiver {
     /// Bytes of user data that [`Self::renege`] may free, at most.
     pub(crate) fn out_of_order(&self) -> usize {
         self.out_of_order
-    }
-
-    /// Throws away what is held above the cumulative TSN for want of what is missing below it, and
-    /// takes back that it was received (section 6.2): the peer still has it and sends it again.
-    /// Tells how many chunks that were.
-    pub(crate) fn renege(&mut self) -> u64 {
-        let chunks = self.renege_above(self.tsns.cumulative());
-        self.out_of_order = 0;
-        chunks
-    }
-
-    /// The same for what lies above `limit`, which is not below the cumulative TSN.
-    fn renege_above(&mut self, limit: Tsn) -> u64 {
-        let mut forgotten = Vec::new();
-        let mut bytes = 0;
-        let mut on_removed = |tsns: TsnRange, size| {
-            forgotten.push(tsns);
-            bytes += size;
-        };
-        self.streams.renege(limit, &mut on_removed);
-        self.reassembly.renege(limit, &mut on_removed);
-        let chunks = forgotten
-            .iter()
-            .map(|run| u64::from(run.last.distance_from(run.first)) + 1)
-            .sum();
-        self.tsns.forget(forgotten);
-        self.buffered -= bytes;
-        if chunks > 0 {
-            self.acknowledgement.request();
-        }
-        chunks
     }
 
     /// The last TSN before the first hole.
@@ -514,92 +486,6 @@ impl Receiver {
         true
     }
 
-    /// How many more bytes this association may hold where the endpoint may hold `budget` more: no
-    /// fewer than what it is guaranteed, whatever others hold.
-    fn share(&self, budget: usize, config: &EndpointConfig) -> usize {
-        let guaranteed = config
-            .guaranteed_receive_bytes
-            .saturating_sub(self.buffered);
-        budget.max(guaranteed)
-    }
-
-    /// The window to advertise. Its end never moves back, for the peer may be sending into it, unless
-    /// others have taken the room; and it moves on only by enough to be worth telling: into slivers
-    /// the peer would send chunks as small (the silly window syndrome, section 6.2, RFC 1122
-    /// section 4.2.3.3). But when the user has nothing to receive, a sliver is all that there will
-    /// be, and what is missing of a message may have to go into it.
-    fn window(&self, budget: usize, config: &EndpointConfig) -> usize {
-        let size = config.a_rwnd as usize;
-        let room = size
-            .saturating_sub(self.buffered)
-            .min(self.share(budget, config));
-        let sliver = least_window(config);
-        if self.held() >= config.max_received_messages {
-            0
-        } else if room >= self.promised + sliver || !self.streams.is_ready() {
-            room
-        } else {
-            self.promised.min(room)
-        }
-    }
-
-    /// Finds room for a chunk of `size` bytes with a new TSN, if it may be kept (section 6.2).
-    ///
-    /// One above all others is dropped when the window is 0, and no larger one could be told. What
-    /// fills a hole was promised room when the window was told, and without it nothing could be
-    /// delivered: it may exceed the window once over before the largest TSNs held are dropped in
-    /// its favour, because the peer has to send these again.
-    fn find_room_for(
-        &mut self,
-        tsn: Tsn,
-        size: usize,
-        budget: usize,
-        config: &EndpointConfig,
-    ) -> Result<(), FullBuffer> {
-        let a_rwnd = config.a_rwnd as usize;
-        if tsn > self.tsns.highest() {
-            if self.buffered >= a_rwnd || self.held() >= config.max_received_messages {
-                return Err(FullBuffer::Association);
-            }
-            if self.window(budget, config) == 0 {
-                return Err(FullBuffer::Endpoint);
-            }
-        }
-        if size > self.share(budget, config) {
-            return Err(FullBuffer::Endpoint);
-        }
-        while tsn < self.tsns.highest() && self.buffered >= a_rwnd.saturating_mul(2) {
-            if !self.renege_largest() {
-                return Err(FullBuffer::Association);
-            }
-        }
-        Ok(())
-    }
-
-    /// Throws away the messages, or runs of fragments, with the largest TSNs that can be taken back:
-    /// a small part of them at a time, for finding them means to look at all of them, and a peer
-    /// could ask for that with each small chunk.
-    fn renege_largest(&mut self) -> bool {
-        const PART: usize = 16;
-        let cumulative = self.tsns.cumulative();
-        let mut offsets: Vec<u32> = self
-            .streams
-            .waiting_tsns()
-            .chain(self.reassembly.sequences(cumulative))
-            .filter(|run| run.first > cumulative)
-            .map(|run| run.first.distance_from(cumulative))
-            .collect();
-        let rank = offsets.len() / PART;
-        if offsets.is_empty() {
-            return false;
-        }
-        let (_, offset, _) = offsets.select_nth_unstable_by(rank, |one, other| other.cmp(one));
-        let limit = cumulative + (*offset - 1);
-        let chunks = self.renege_above(limit);
-        self.reneged += chunks;
-        chunks > 0
-    }
-
     /// Messages and fragments held.
     pub(crate) fn held(&self) -> usize {
         self.streams.messages() + self.reassembly.fragments()
@@ -634,11 +520,6 @@ impl Receiver {
                 ReassemblyError::MessageTooLarge => FatalData::MessageTooLarge,
             })
     }
-}
-
-/// A window smaller than this is not worth telling: no full packet fits into it.
-fn least_window(config: &EndpointConfig) -> usize {
-    (config.a_rwnd as usize / 4).min(config.mtu)
 }
 
 fn bounds_of(config: &EndpointConfig) -> Bounds {

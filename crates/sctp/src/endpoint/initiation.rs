@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use rand::Rng;
 use timer_wheel::Index;
 
+use super::Endpoint;
 use super::associations::PeerKey;
-use super::{Endpoint, ReceivedPacket};
+use super::input::ReceivedPacket;
 use crate::association::Association;
 use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};
 use crate::association::cookie::{Cookie, CookieOrigin, CookieSigner, TieTags};

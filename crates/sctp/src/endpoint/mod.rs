@@ -5,6 +5,7 @@ mod associations;
 mod context;
 mod icmp;
 mod initiation;
+mod input;
 mod out_of_the_blue;
 mod rate_limits;
 mod receive_budget;
@@ -31,7 +32,6 @@ use remembered_tags::RememberedTags;
 use crate::association::Association;
 use crate::association::addresses::{is_link_local, is_unicast as is_unicast_address};
 use crate::association::cookie::CookieSigner;
-use crate::packet::{Chunk, ChunkType, Packet, PacketFault};
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
     AbortError, AssociationId, AssociationState, AssociationStatistics, AssociationStatus,
@@ -65,15 +65,6 @@ pub struct Endpoint {
     /// Those of them that no user can receive yet.
     held_back_bytes: usize,
     statistics: EndpointStatistics,
-}
-
-/// A packet that passed the checks that need no association.
-#[derive(Clone, Copy)]
-struct ReceivedPacket<'p> {
-    now: Instant,
-    from: PathAddress,
-    packet: &'p Bytes,
-    parsed: &'p Packet<'p>,
 }
 
 impl Endpoint {
@@ -115,62 +106,6 @@ impl Endpoint {
     /// The settings that hold.
     pub fn config(&self) -> &EndpointConfig {
         &self.config
-    }
-
-    /// Takes in a packet, from the SCTP common header on. Slices of it may be kept until the user
-    /// has received the messages in it: it should not be a part of a much larger buffer.
-    pub fn handle_packet(&mut self, now: Instant, from: PathAddress, packet: Bytes) {
-        self.statistics.packets_received += 1;
-        self.statistics.bytes_received += packet.len() as u64;
-        let Ok(parsed) = Packet::read(&packet) else {
-            self.statistics.drops.malformed += 1;
-            return;
-        };
-        if let Err(fault) = parsed.check() {
-            match fault {
-                PacketFault::Checksum => self.statistics.drops.checksum += 1,
-                PacketFault::ZeroPort => self.statistics.drops.port += 1,
-                _ => self.statistics.drops.malformed += 1,
-            }
-            return;
-        }
-        let header = parsed.header();
-        if header.destination_port != self.local_port {
-            self.statistics.drops.port += 1;
-            return;
-        }
-        if !is_unicast(from) {
-            self.statistics.drops.not_unicast += 1;
-            return;
-        }
-        let first = parsed.chunks().raw().next().and_then(Result::ok);
-        match first.map(|chunk| chunk.chunk_type()) {
-            Some(ChunkType::INIT) => match parsed.chunks().next() {
-                Some(Ok(Chunk::Init(init))) => self.handle_init(now, from, &header, &init),
-                _ => self.statistics.drops.malformed += 1,
-            },
-            // Section 8.5.1 A: only an INIT has no tag.
-            _ if header.verification_tag == 0 => self.statistics.drops.verification_tag += 1,
-            first => {
-                let replies = self.replies.len();
-                let received = ReceivedPacket {
-                    now,
-                    from,
-                    packet: &packet,
-                    parsed: &parsed,
-                };
-                // Section 8.4: an ABORT (rule 2) comes before a COOKIE ECHO (rule 4).
-                if first == Some(ChunkType::COOKIE_ECHO) && !has_abort(&parsed) {
-                    self.handle_cookie_echo(received);
-                } else {
-                    self.handle_other(received);
-                }
-                // Section 9.1: a packet with an ABORT in it is never answered.
-                if self.replies.len() > replies && has_abort(&parsed) {
-                    self.replies.truncate(replies);
-                }
-            }
-        }
     }
 
     /// Sets the addresses of this host that peers are told of when an association begins
@@ -515,69 +450,6 @@ impl Endpoint {
         self.associations.len()
     }
 
-    /// A packet that is neither INIT nor COOKIE ECHO (sections 8.4 and 8.5).
-    fn handle_other(&mut self, received: ReceivedPacket<'_>) {
-        let ReceivedPacket {
-            now,
-            from,
-            packet,
-            parsed,
-        } = received;
-        let header = parsed.header();
-        let by_tag = self
-            .associations
-            .by_tag(header.verification_tag)
-            .filter(|index| {
-                self.associations
-                    .get(*index)
-                    .is_some_and(|association| association.peer_port() == header.source_port)
-            });
-        if let Some(index) = by_tag {
-            let needed = self.received_bytes + packet.len() + self.config.mtu;
-            if needed > self.config.max_received_bytes {
-                self.make_room(now, index, parsed);
-            }
-            let starved = self.with_deferred_flush(now, index, |association, context| {
-                association.handle_packet(from, packet, parsed, context);
-                association.take_starved()
-            });
-            if let Some(needed) = starved.flatten() {
-                self.end_starvation(now, index, needed);
-            }
-            return;
-        }
-        let key = PeerKey::new(from, header.source_port);
-        match self.associations.by_peer(&key) {
-            Some(index) => self.handle_wrong_tag(received, index),
-            None => self.handle_out_of_the_blue(from, parsed),
-        }
-    }
-
-    /// A packet of a peer that we know, without our tag (section 8.5).
-    fn handle_wrong_tag(&mut self, received: ReceivedPacket<'_>, index: Index) {
-        let ReceivedPacket {
-            now, from, parsed, ..
-        } = received;
-        let opening = self
-            .associations
-            .get(index)
-            .is_some_and(Association::is_opening);
-        let has_shutdown_ack = parsed
-            .chunks()
-            .any(|chunk| matches!(chunk, Ok(Chunk::ShutdownAck)));
-        if opening && has_shutdown_ack {
-            // Section 8.5.1 E: as if it were out of the blue.
-            self.handle_out_of_the_blue(from, parsed);
-            return;
-        }
-        let accepted = self.with(now, index, |association, context| {
-            association.handle_reflected(from, parsed, context)
-        });
-        if accepted != Some(true) {
-            self.statistics.drops.verification_tag += 1;
-        }
-    }
-
     /// A verification tag that no association of ours has or had lately (section 5.3.1).
     fn new_tag(&mut self, now: Instant) -> u32 {
         loop {
@@ -607,13 +479,6 @@ impl Endpoint {
             verification_tag,
         }
     }
-}
-
-fn has_abort(packet: &Packet<'_>) -> bool {
-    packet
-        .chunks()
-        .raw()
-        .any(|chunk| chunk.is_ok_and(|chunk| chunk.chunk_type() == ChunkType::ABORT))
 }
 
 fn is_unicast(address: PathAddress) -> bool {
