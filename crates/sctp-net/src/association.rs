@@ -281,7 +281,7 @@ impl Association {
         self.control(control).await
     }
 
-    /// What the association tells besides its messages and its end. All receivers share one queue:
+    /// The notifications of the association. All receivers share one queue:
     /// each notification goes to one of them.
     pub fn notifications(&self) -> Notifications {
         Notifications::new(Arc::clone(&self.shared.notifications))

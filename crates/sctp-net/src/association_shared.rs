@@ -28,7 +28,7 @@ pub(crate) struct AssociationShared {
     outbound_streams: AtomicU16,
     cause: OnceLock<CloseCause>,
     ended: Notify,
-    /// Nobody will receive any more: the worker discards what arrives.
+    /// There is no receiver any more: the worker discards what arrives.
     released: AtomicBool,
     /// The worker has been asked for service, and has not begun it.
     service_requested: AtomicBool,
@@ -118,7 +118,7 @@ impl AssociationShared {
         }
     }
 
-    /// Nobody will receive any more.
+    /// There is no receiver any more.
     pub(crate) fn release(&self) {
         self.released.store(true, Ordering::Release);
         self.end(Ending::Shutdown);

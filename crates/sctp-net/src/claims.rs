@@ -65,7 +65,7 @@ impl Claim {
 /// Between a name and what makes another one of it.
 const OTHER_NAME: char = '+';
 
-/// Whose claims count. Others could keep us from our ports.
+/// Whether a user's claims count. Those of strangers could keep us from our ports.
 fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
@@ -77,7 +77,7 @@ fn is_claim(name: &str, socket: &UnixSocket, is_trusted: fn(u32) -> bool) -> boo
         && socket.user.is_none_or(is_trusted)
 }
 
-/// Whether somebody whose claims count has claimed a name that is taken. Where the kernel does not tell, it is so.
+/// Whether a trusted user has claimed a name that is taken. If the kernel does not list the sockets, it is assumed.
 fn is_claimed(name: &str, sockets: &Option<Vec<UnixSocket>>, is_trusted: fn(u32) -> bool) -> bool {
     sockets.as_ref().is_none_or(|sockets| {
         sockets

@@ -338,7 +338,7 @@ impl Drop for PendingConnect<'_> {
     }
 }
 
-/// Tells the workers when the last handle of an endpoint is dropped.
+/// Notifies the workers when the last handle of an endpoint is dropped.
 #[derive(Debug)]
 struct EndpointGuard {
     key: EndpointKey,

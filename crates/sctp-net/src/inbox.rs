@@ -1,4 +1,4 @@
-//! Where the driver leaves what an application has not taken yet.
+//! Messages and events on their way from the driver to the application.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ struct State<T> {
 pub(crate) enum Filled {
     /// The source had no more.
     Exhausted,
-    /// The inbox is full; who takes from it learns that the driver waits.
+    /// The inbox is full; the one who makes room again learns that the driver waits.
     Full,
 }
 

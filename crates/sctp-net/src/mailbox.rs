@@ -15,7 +15,7 @@ use crate::service_queue::{ServiceQueue, ServiceRequests};
 use crate::statistics::StackStatistics;
 use crate::style::{ConnectReply, Style};
 
-/// What a handle asks of the driver.
+/// A request of a handle that is answered.
 #[derive(Debug)]
 pub(crate) enum Command {
     Connect {
@@ -48,7 +48,7 @@ pub(crate) enum Command {
     },
 }
 
-/// What a handle wants changed about its association.
+/// A change of an association.
 #[derive(Debug)]
 pub(crate) enum Control {
     SetPrimary(IpAddr),

@@ -1,4 +1,4 @@
-//! What an association tells besides its messages and its end.
+//! Notifications of an association (RFC 6458 section 6.1).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +61,7 @@ pub enum Notification {
 
 /// The [`Notification`]s of an association, in their order. Each goes to one receiver.
 ///
-/// At most [`Notifications::BACKLOG`] bytes of them wait; when nobody takes them the oldest are dropped
+/// At most [`Notifications::BACKLOG`] bytes of them wait; when they are not taken the oldest are dropped
 /// and counted. What happened before the first receiver was made is there as far as its last
 /// [`Notifications::EARLY`] bytes, but for [`Notification::SendFailed`], which nobody wanted then.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Notifications {
 pub(crate) struct NotificationQueue {
     state: Mutex<State>,
     changed: Notify,
-    /// Somebody has asked for notifications.
+    /// The application has asked for notifications.
     wanted: AtomicBool,
 }
 
@@ -151,7 +151,7 @@ fn size(notification: &Notification) -> usize {
 }
 
 impl NotificationQueue {
-    /// Leaves one for who wants it.
+    /// Appends a notification.
     pub(crate) fn push(&self, notification: Notification) {
         let wanted = self.wanted.load(Ordering::Acquire);
         if !wanted && matches!(notification, Notification::SendFailed { .. }) {

@@ -1,4 +1,4 @@
-//! Where applications leave what the driver has not given to the engine yet.
+//! Messages on their way from the application to the engine.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ const MESSAGE_BYTES: usize = 64;
 /// wait in a queue, first come first served.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
-    /// Who has it waits for room, the others wait for it. Without it, the first sender to run when
+    /// Its holder waits for room, the other senders wait for it. Without it, the first sender to run when
     /// there is room again would take all of that room, time and again.
     turn: tokio::sync::Mutex<()>,
     room: Semaphore,

@@ -34,7 +34,7 @@ pub struct Stack {
     handle: Arc<StackHandle>,
 }
 
-/// How many questions may wait for a worker; those who ask more wait themselves.
+/// How many commands may wait for a worker; callers beyond them wait.
 const MAX_COMMANDS: usize = 256;
 
 /// How many workers there may be.

@@ -13,7 +13,7 @@ use crate::kernel;
 use crate::mailbox::{Command, Mailbox};
 use crate::ports::Ports;
 
-/// What all handles of a stack share. The workers end when nobody holds it any more.
+/// Shared by all handles of a stack. The workers end when the last of them is dropped.
 #[derive(Debug)]
 pub(crate) struct StackHandle {
     pub(crate) local_addr: SocketAddr,
@@ -25,11 +25,11 @@ pub(crate) struct StackHandle {
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) ports: PortSource,
     pub(crate) directory: Directory,
-    /// Who gets the next association that is begun here.
+    /// The worker that gets the next association that is begun here.
     pub(crate) next_worker: AtomicUsize,
 }
 
-/// Who gives out the SCTP ports.
+/// Where SCTP ports come from.
 #[derive(Debug)]
 pub(crate) enum PortSource {
     Ours(Arc<Ports>),
@@ -52,7 +52,7 @@ impl StackHandle {
         worker.commands.send(command).await.ok()
     }
 
-    /// Lets a worker serve its requests: here, where nobody else does its work, else by its task.
+    /// Has a worker serve its requests: in this thread if the worker is idle, else in its task.
     pub(crate) fn serve(&self, worker: usize) {
         let Some(handle) = self.workers.get(worker) else {
             return;

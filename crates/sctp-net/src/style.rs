@@ -47,7 +47,7 @@ impl Style {
         None
     }
 
-    /// How many new associations nobody has taken yet.
+    /// How many new associations have not been taken yet.
     pub(crate) fn waiting(&self) -> usize {
         let waiting = match self {
             Style::OneToOne(accepts) => &accepts.waiting,

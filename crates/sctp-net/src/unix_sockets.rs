@@ -1,4 +1,4 @@
-//! Which abstract Unix sockets there are in our network namespace, and whose (sock_diag(7)).
+//! The abstract Unix sockets of our network namespace and their owners (sock_diag(7)).
 
 use std::io::{self, Read, Write};
 
@@ -9,11 +9,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 pub(crate) struct UnixSocket {
     /// Its name; what is not UTF-8 is left out.
     pub(crate) name: String,
-    /// The user who has made it, where the kernel tells (since Linux 5.3).
+    /// The user who has made it, if the kernel says so (since Linux 5.3).
     pub(crate) user: Option<u32>,
 }
 
-/// All abstract sockets with names of ours; `None` where the kernel does not tell.
+/// All abstract sockets with names of ours; `None` if the kernel does not list them.
 pub(crate) fn abstract_sockets() -> Option<Vec<UnixSocket>> {
     dump()
         .inspect_err(|error| tracing::debug!(%error, "cannot list Unix sockets"))

@@ -57,7 +57,7 @@ mod tests {
     fn the_system_tells_what_the_loopback_interface_carries() {
         let of_loopback = interface_mtu(&[Ipv4Addr::LOCALHOST.into()]).expect("an interface");
         assert_eq!(mtu_of("lo:1"), Some(of_loopback));
-        // Addresses that nobody has (RFC 5737).
+        // Addresses for documentation (RFC 5737).
         assert_eq!(interface_mtu(&[Ipv4Addr::new(192, 0, 2, 1).into()]), None);
         assert_eq!(interface_mtu(&[]), None);
     }

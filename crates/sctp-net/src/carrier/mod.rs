@@ -292,7 +292,7 @@ fn any_like(remote: IpAddr) -> IpAddr {
     }
 }
 
-/// The addresses to tell peers of: with a wildcard among them nobody knows which they are.
+/// The addresses that peers are told: none with a wildcard among them, for then they are not known.
 fn listed(addresses: &[IpAddr]) -> Vec<IpAddr> {
     if addresses.iter().any(IpAddr::is_unspecified) {
         Vec::new()

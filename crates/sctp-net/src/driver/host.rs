@@ -14,7 +14,7 @@ pub(super) struct HostAddresses {
 }
 
 impl HostAddresses {
-    /// Tells the engine of the host's addresses, if it has not been told lately.
+    /// Gives the engine the host's addresses, if they are older than [`KNOWN_FOR`].
     pub(super) fn refresh(&mut self, now: Instant, engine: &mut sctp::Endpoint) {
         if self.until.is_some_and(|until| now < until) {
             return;
@@ -22,7 +22,7 @@ impl HostAddresses {
         self.until = Some(now + KNOWN_FOR);
         match addresses_of_host() {
             Ok(addresses) => engine.set_host_addresses(addresses),
-            // What was known before still holds, as far as anybody knows.
+            // The addresses that were known before stay in use.
             Err(error) => tracing::debug!(%error, "the addresses of this host are not known"),
         }
     }

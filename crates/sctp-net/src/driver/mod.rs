@@ -35,15 +35,15 @@ pub(crate) struct Driver {
     reader: Option<Reader>,
     group: WorkerGroup,
     commands: mpsc::Receiver<Command>,
-    /// Somebody may still send commands.
+    /// There are handles that can send commands.
     commands_open: bool,
     mailbox: Arc<Mailbox>,
     worker: SharedWorker,
     /// What other workers have handed over.
     handed_over: Vec<HandedOver>,
-    /// Those who wait for the end, once it has been asked for.
+    /// Replies to those who close the stack, once that has been asked for.
     closing: Option<Vec<oneshot::Sender<()>>>,
-    /// Nothing is left to do but for the others, who have been told.
+    /// This worker has ended all its ports, and goes on for the others alone.
     finished: bool,
     local_addr: SocketAddr,
 }
@@ -253,7 +253,7 @@ impl Driver {
                 if let Some(reader) = &self.reader {
                     statistics.carrier += reader.statistics();
                 }
-                // Who asked may have gone meanwhile.
+                // The caller may have given up meanwhile.
                 reply.send(statistics).ok();
             }
             Command::CloseStack { reply } => self.close(worker, now, Some(reply)),
@@ -267,7 +267,7 @@ impl Driver {
     }
 }
 
-/// Tells everyone who still waits that it is over: at the end of [`Driver::run`], or when the
+/// Completes all pending replies: at the end of [`Driver::run`], or when the
 /// runtime is shut down before.
 impl Drop for Driver {
     fn drop(&mut self) {
@@ -280,7 +280,7 @@ impl Drop for Driver {
             self.mailbox.leave_statistics(statistics);
         }
         for reply in self.closing.take().into_iter().flatten() {
-            // Who waited may have gone meanwhile.
+            // The caller may have given up meanwhile.
             reply.send(()).ok();
         }
     }

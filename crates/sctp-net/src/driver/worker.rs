@@ -32,7 +32,7 @@ pub(super) struct Worker {
     writer: Writer,
     duty: Option<Arc<Mutex<OutOfTheBlueDuty>>>,
     ports: BTreeMap<u16, Port>,
-    /// Ports whose engines may have something to say.
+    /// Ports whose engines may have packets or events.
     dirty: BTreeSet<u16>,
     deadlines: Deadlines,
     context: WorkerContext,
@@ -179,7 +179,7 @@ impl Worker {
             }
         };
         let port = packet.header().destination_port;
-        // What is for another program, or nobody, is no work for another worker.
+        // A packet for another program, or for no port at all, is not handed over.
         let owner = match self.has_port(port) {
             true => group.owner_of(from, &packet),
             false => self.context.worker,
@@ -293,7 +293,7 @@ impl Worker {
         }
     }
 
-    /// Serves a command. Those who asked may have gone meanwhile: answers are sent and forgotten.
+    /// Serves a command. The caller may have given up meanwhile: errors of replies are ignored.
     pub(super) fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Connect {
@@ -490,7 +490,7 @@ impl Worker {
         sum
     }
 
-    /// Gives everything up and tells everyone who waits for it. Returns what was counted.
+    /// Ends all ports and completes all pending replies. Returns the counters.
     pub(super) fn finish(mut self, now: Instant) -> StackStatistics {
         for endpoint in self.context.mailbox.take().0 {
             let port = Port::new(endpoint, self.context.clone());

@@ -109,7 +109,7 @@ impl PortAssociation {
         }))
     }
 
-    /// Tells the handles what the kernel told.
+    /// Passes a notification of the kernel on to the handles.
     pub(super) fn notify(&mut self, content: Content) {
         let notification = match content {
             Content::PathChanged {
@@ -144,7 +144,7 @@ impl PortAssociation {
                 self.partial.clear();
                 Notification::PartialDeliveryAborted {
                     stream,
-                    // The kernel does not tell; those in order are the usual ones.
+                    // The kernel does not report it; ordered messages are the usual ones.
                     unordered: false,
                     ssn,
                 }
@@ -219,7 +219,7 @@ pub(super) struct Connecting {
 }
 
 impl Connecting {
-    /// Tells the one who asked that nothing came of it. He may have gone meanwhile.
+    /// Reports the failure to the caller of `connect`, who may have given up meanwhile.
     pub(super) fn fail(self, reason: Reason) {
         // An ABORT without words and silence look the same but for the time that they take.
         let silent = self.since.elapsed() >= time_to_give_up(&self.config) / 2;

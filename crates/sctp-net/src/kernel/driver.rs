@@ -30,13 +30,13 @@ pub(crate) fn start(
 
 struct Driver {
     commands: mpsc::Receiver<Command>,
-    /// Somebody may still send commands.
+    /// There are handles that can send commands.
     commands_open: bool,
     /// The endpoints, by how many had been opened before each.
     ports: BTreeMap<u64, Port>,
     watches: Watches,
     context: StackContext,
-    /// Those who wait for the end, once it has been asked for.
+    /// Replies to those who close the stack, once that has been asked for.
     closing: Option<Vec<oneshot::Sender<()>>>,
     /// What the endpoints counted that are no more.
     counted: StackStatistics,
@@ -161,7 +161,7 @@ impl Driver {
         }
     }
 
-    /// Serves a command. Those who asked may have gone meanwhile: answers are sent and forgotten.
+    /// Serves a command. The caller may have given up meanwhile: errors of replies are ignored.
     fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Connect {
@@ -237,7 +237,7 @@ impl Driver {
     }
 }
 
-/// However it ends, nobody waits for it in vain: also when the runtime is shut down before.
+/// Completes all pending replies, also when the runtime is shut down before the end.
 impl Drop for Driver {
     fn drop(&mut self) {
         let mailbox = Arc::clone(&self.context.mailbox);
@@ -250,7 +250,7 @@ impl Drop for Driver {
         }
         mailbox.leave_statistics(self.counted);
         for reply in self.closing.take().into_iter().flatten() {
-            // Who waited may have gone meanwhile.
+            // The caller may have given up meanwhile.
             reply.send(()).ok();
         }
     }

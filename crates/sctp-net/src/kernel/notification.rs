@@ -23,7 +23,7 @@ pub(super) struct KernelNotification {
     pub(super) content: Content,
 }
 
-/// What a notification tells.
+/// The content of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     CommunicationUp {
@@ -58,7 +58,7 @@ pub(super) enum Content {
     SenderDry,
 }
 
-/// Why an association ended, as far as the kernel tells.
+/// Why an association ended, as far as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reason {
     /// The code of an error cause; 0 is none.
@@ -67,7 +67,7 @@ pub(super) struct Reason {
     pub(super) causes: Bytes,
 }
 
-/// Reads a notification; `None` for one that is not whole, or that nobody asked for.
+/// Reads a notification; `None` for one that is not whole, or was not subscribed to.
 pub(super) fn read(bytes: &[u8]) -> Option<KernelNotification> {
     let fields = Fields(bytes);
     if fields.u32(4)? as usize != bytes.len() {

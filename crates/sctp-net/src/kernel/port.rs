@@ -37,7 +37,7 @@ pub(super) struct StackContext {
 /// An endpoint as the driver sees it.
 ///
 /// In one-to-one style each association gets a socket of its own as soon as it is up (RFC 6458 section 9.2),
-/// so that one whose messages nobody receives does not hold up the others.
+/// so that one whose messages are not received does not hold up the others.
 pub(super) struct Port {
     pub(super) key: EndpointKey,
     /// The socket in one-to-many style.
@@ -177,7 +177,7 @@ impl Port {
                         reason: error.to_string(),
                     }
                 };
-                // The one who asked may have gone meanwhile.
+                // The caller of `connect` may have given up meanwhile.
                 reply.send(Err(refused)).ok();
             }
         }
@@ -200,7 +200,7 @@ impl Port {
         assoc_id
     }
 
-    /// Gives up the associations that nobody waits for any more.
+    /// Aborts the associations whose `connect` was given up.
     pub(super) fn abandon_connects(&mut self) {
         let abandoned = self
             .connecting
@@ -288,7 +288,7 @@ impl Port {
         match &self.style {
             Style::OneToOne(accepts) => {
                 self.open = false;
-                // Those that nobody will accept are released by this.
+                // Associations that were not accepted are released by this.
                 accepts.inbox.clear();
                 self.main.socket().stop_listening();
             }
@@ -333,7 +333,7 @@ impl Port {
         !self.open && self.associations.is_empty() && self.connecting.is_empty()
     }
 
-    /// The port is given up: everyone who waits for it is told.
+    /// Ends the port and completes all pending replies.
     pub(super) fn finish(mut self) -> StackStatistics {
         let statistics = self.statistics();
         for association in self.associations.values() {
@@ -364,7 +364,7 @@ impl Port {
                     .get(&id)
                     .is_some_and(|association| association.aborted)
                 {
-                    // The kernel has had its time to tell of the end.
+                    // The kernel has had its time to report the end.
                     let item = self.remove(id, CloseCause::Lost(LostCause::AbortedLocally));
                     if let (Some(item), Style::OneToMany(events)) = (item, &self.style) {
                         events.inbox.push(item);
@@ -413,7 +413,7 @@ impl Port {
         match ending {
             Some(Ending::Shutdown) if !association.shutting_down => {
                 association.shutting_down = true;
-                // It is refused for one that has ended, which a notification will tell.
+                // It is refused for one that has ended; a notification follows.
                 watched.socket().shut_down(assoc_id).ok();
                 self.ask_counters(id);
             }
@@ -438,13 +438,13 @@ impl Port {
             self.read_rest(id);
             self.remove(id, CloseCause::Lost(LostCause::AbortedLocally));
         } else {
-            // The main socket tells of the end, unless it has done so already.
+            // The end is read from the main socket, unless it has been already.
             aborted.unwrap_or_else(|error| tracing::debug!(%id, %error, "nothing to abort"));
             self.wanted.push((None, Direction::Read));
         }
     }
 
-    /// An association is no more; what an endpoint in one-to-many style is to tell of it.
+    /// Removes an association that has ended; returns the event for the inbox of a one-to-many endpoint.
     pub(super) fn remove(&mut self, id: AssociationId, cause: CloseCause) -> Option<InboxEvent> {
         let association = self.associations.remove(&id)?;
         self.by_assoc_id.remove(&association.assoc_id);

@@ -31,7 +31,7 @@ impl Port {
                 events.inbox.fill(|| self.next_item(&mut turn))
             }
             Style::OneToMany(events) => {
-                // Only ends are left to tell: one for each association.
+                // Only the ends are left, one for each association.
                 let events = Arc::clone(events);
                 while let Some((item, _)) = self.next_item(&mut turn) {
                     events.inbox.push(item);
@@ -49,7 +49,7 @@ impl Port {
                 Filled::Exhausted
             }
         };
-        // Where the inbox is full, who takes from it calls for the rest.
+        // When the inbox is full, whoever takes from it requests service again.
         if filled == Filled::Exhausted {
             self.wanted.push((None, Direction::Read));
         }
@@ -239,7 +239,7 @@ impl Port {
         }
     }
 
-    /// Does what the kernel's news ask for; what an endpoint in one-to-many style is to tell of them.
+    /// Handles a notification; returns the event for the inbox of a one-to-many endpoint.
     fn handle_notification(
         &mut self,
         peer: Option<SocketAddr>,

@@ -1,4 +1,4 @@
-//! What the kernel tells of an association when asked.
+//! The status and counters of an association, as the kernel reports them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -34,7 +34,7 @@ const MAX_ADDRESSES: usize = 256;
 const ADDRESS: usize = size_of::<libc::sockaddr_in6>();
 
 impl AssociationQuery<'_> {
-    /// A snapshot. What the kernel does not tell is zero.
+    /// A snapshot. Values that the kernel does not report are zero.
     pub(super) fn status(self) -> Option<AssociationStatus> {
         let question = Structure::new(48 + STORAGE).with(0, self.association.to_ne_bytes());
         let answer = self.ask(SCTP_STATUS, question).ok()?;
@@ -74,7 +74,7 @@ impl AssociationQuery<'_> {
             packets_received: counter(4)?,
             data_chunks_sent: counter(9)? + counter(11)?,
             data_chunks_received: counter(10)? + counter(12)?,
-            // It does not tell why.
+            // The kernel does not report the cause.
             retransmitted_by_timeout: counter(5)?,
             retransmitted_fast: 0,
             duplicates_received: counter(7)?,

@@ -16,7 +16,7 @@ use sctp::AssociationId;
 use super::register::register;
 use super::socket::Socket;
 
-/// Whose socket it is.
+/// The owner of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     /// How many endpoints had been opened before the one that it is of.
@@ -94,7 +94,7 @@ impl Watched {
         self.io.try_io(Interest::WRITABLE, write)
     }
 
-    /// Has `watches` tell once when it is ready, unless they are to already.
+    /// Has `watches` report once that it is ready, unless that is pending already.
     pub(super) fn watch(&mut self, watches: &Watches, direction: Direction) {
         let waits = match direction {
             Direction::Read => &mut self.reading,
@@ -109,7 +109,7 @@ impl Watched {
             owner: self.owner,
             direction,
         };
-        // Who waits does not keep the socket open.
+        // Waiting does not keep the socket open.
         let waiting = wait(Arc::downgrade(&self.io), ready).boxed();
         watches.pending.push(Abortable::new(waiting, registration));
     }

@@ -35,7 +35,7 @@ impl Port {
                 incoming,
                 ..
             } => {
-                // One of ours that nobody waits for any more has been aborted already.
+                // An association of our own whose `connect` was given up has been aborted already.
                 if incoming || self.connecting.contains_key(&id) {
                     self.communication_up(now, id, outbound_streams, peer, peer_port);
                 }
@@ -84,7 +84,7 @@ impl Port {
                         encapsulation_port: connecting.to.encapsulation_port,
                         cause,
                     };
-                    // The one who asked may have gone meanwhile.
+                    // The caller of `connect` may have given up meanwhile.
                     connecting.reply.send(Err(error)).ok();
                 }
             }
@@ -139,7 +139,7 @@ impl Port {
         }
     }
 
-    /// Tells the handles of an association, if it is or was up.
+    /// Notifies the handles of an association, if it is or was up.
     fn notify(&self, id: AssociationId, notification: Notification) {
         if let Some(association) = self.associations.get(&id) {
             association.shared.notifications.push(notification);
@@ -197,7 +197,7 @@ impl Port {
         }
     }
 
-    /// Tells the other workers of the peer's addresses; false when one of them has the peer.
+    /// Claims the peer's addresses for this worker; false when another worker has the peer.
     fn claim_paths(&mut self, id: AssociationId) -> bool {
         if !self.claimed_peers.are_needed() {
             return true;

@@ -141,7 +141,7 @@ impl Port {
             Err(error) => {
                 let remote = SocketAddr::new(first.remote, remote_port);
                 let refused = ConnectError::Refused { remote, error };
-                // The one who asked may have gone meanwhile.
+                // The caller of `connect` may have given up meanwhile.
                 reply.send(Err(refused)).ok();
             }
         }
@@ -212,7 +212,7 @@ impl Port {
         match &self.style {
             Style::OneToOne(accepts) => {
                 self.open = false;
-                // Those that nobody will accept are released by this.
+                // Associations that were not accepted are released by this.
                 accepts.inbox.clear();
             }
             Style::OneToMany(_) => self.close(now, close_deadline, None),
@@ -254,7 +254,7 @@ impl Port {
         !self.open && self.associations.is_empty() && self.connecting.is_empty()
     }
 
-    /// The port is given up: everyone who waits for it is told.
+    /// Ends the port and completes all pending replies.
     pub(super) fn finish(mut self, now: Instant) -> StackStatistics {
         for id in self.ids() {
             // It is refused for one that has just ended.
@@ -314,7 +314,7 @@ impl Port {
         self.engine.has_more_than_sacks()
     }
 
-    /// Gives up the associations that nobody waits for any more.
+    /// Aborts the associations whose `connect` was given up.
     pub(super) fn abandon_connects(&mut self, now: Instant) {
         let abandoned = self
             .connecting

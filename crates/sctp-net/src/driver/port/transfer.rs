@@ -23,7 +23,7 @@ impl Port {
         let ending = association.shared.send_queue.drain(|message| {
             match engine.send(now, id, message.info, message.payload.clone()) {
                 Ok(()) => true,
-                // An event will tell that there is room, or of the end.
+                // An event follows: Writable, or the end.
                 Err(SendError::BufferFull | SendError::UnknownAssociation) => false,
                 Err(error) => {
                     // The peer shuts down, or has restarted and taken the stream away.
@@ -33,7 +33,7 @@ impl Port {
                 }
             }
         });
-        // Either fails only when the association has ended, which its event will tell.
+        // Both fail only when the association has ended; its event follows.
         match ending {
             Some(Ending::Shutdown) if !association.shutting_down => {
                 association.shutting_down = true;
@@ -92,12 +92,12 @@ impl Port {
         };
         let events = Arc::clone(events);
         if self.closing.is_some() {
-            // Only ends are left to tell: one for each association.
+            // Only the ends are left, one for each association.
             while let Some((item, _)) = self.next_item(now) {
                 events.inbox.push(item);
             }
         } else {
-            // When the inbox is full, who takes from it calls for the rest.
+            // When the inbox is full, whoever takes from it requests service again.
             events.inbox.fill(|| self.next_item(now));
         }
     }
