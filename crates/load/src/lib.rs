@@ -4,6 +4,17 @@
 //! [`driver`] joins engines to sockets: [`LoadGenerator`] is where to begin. [`arrivals`] say when attempts begin,
 //! [`record`]s what became of each, [`statistics`] what became of all. User *i* of *n* callers (1 to n)
 //! calls user *n + i*.
+//!
+//! # Parts
+//!
+//! Calls, registrations and requests are built-in scripts; [`scenario`] makes scripts from TOML and from SIPp's XML. The engine
+//! does what RFC 3261 requires of user agents whatever the script says: retransmission, ACK and CANCEL, dialogs, digest. A
+//! session is found by the number in its Call-ID or tag, without a table. A session that has ended is a record, from which
+//! [`statistics`] computes the metrics of RFC 6076 and those of Adnan 2012. [`capacity`] runs steps of load and decides (RFC 7502,
+//! SIPstone), and [`media`] is RTP.
+//!
+//! The driver has a worker for each core: a thread with an engine and sockets of its own, which shares nothing with the others.
+//! UDP and TCP are read by epoll, all other transports through `sip-net`.
 #![forbid(unsafe_code)]
 
 pub mod arrivals;

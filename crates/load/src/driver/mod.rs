@@ -56,6 +56,7 @@ mod media;
 mod open_files;
 mod phase;
 mod plan;
+mod population;
 mod setup;
 mod start;
 mod usage;

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha12Rng;
 
-use super::plan::{LoadModel, LoadPlan, Peers, Task, TaskKind};
-use crate::arrivals::{Arrivals, Pattern, PatternError, Plan as ArrivalPlan, Share, Spacing};
+use super::plan::{LoadModel, LoadPlan, Task, TaskKind};
+use super::population::{Population, Rotation, user_at};
+use crate::arrivals::{Arrivals, Pattern, PatternError, Plan as ArrivalPlan, Spacing};
 use crate::engine::{Engine, NewSession, NotBegun, UserRange};
 use crate::record::{Party, Record};
 use crate::script::ScriptId;
@@ -18,16 +19,6 @@ const BEGUN_AT_ONCE: usize = 64;
 
 /// Registrations that a worker has under way while it registers all users as fast as it can.
 const REGISTRATIONS_AT_ONCE: usize = 256;
-
-/// The users of a worker.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Population {
-    pub(super) callers: UserRange,
-    pub(super) callees: UserRange,
-    /// Callers of all workers: user i calls user n + i.
-    pub(super) all_callers: u32,
-    pub(super) share: Share,
-}
 
 /// The phase of a worker.
 #[derive(Debug)]
@@ -79,17 +70,7 @@ enum Activity {
     Serving,
 }
 
-/// Takes callers, peers and tasks in turn.
-#[derive(Debug)]
-struct Rotation {
-    population: Population,
-    /// How many rotation there were.
-    taken: u64,
-    /// By thing to do, how much it is owed.
-    owed: Vec<f64>,
-}
-
-/// How a turn went.
+/// The progress of a phase in one turn of its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// There is more to do, or it was said before that there is not.
@@ -157,11 +138,7 @@ impl Phase {
                 let activity = Activity::Open {
                     arrivals: Box::new(arrivals),
                     plan: plan.clone(),
-                    rotation: Rotation {
-                        population,
-                        taken: 0,
-                        owed: vec![0.0; plan.tasks.len()],
-                    },
+                    rotation: Rotation::new(population, plan.tasks.len()),
                     in_flight: usize::try_from(share.of(plan.in_flight as u64))
                         .unwrap_or(usize::MAX),
                 };
@@ -435,53 +412,7 @@ impl Phase {
     }
 }
 
-impl Rotation {
-    /// The next task with its caller and peer.
-    fn next(&mut self, tasks: &[Task]) -> Option<(TaskKind, u32, u32)> {
-        let task = match tasks {
-            [] => return None,
-            [alone] => alone,
-            several => several.get(self.choose(several))?,
-        };
-        let Population {
-            callers,
-            all_callers,
-            share,
-            ..
-        } = self.population;
-        if callers.count == 0 {
-            return None;
-        }
-        let place = (self.taken % u64::from(callers.count)) as u32;
-        let user = callers.first + callers.step * place;
-        let peer = match task.peers {
-            Peers::Opposite => user + all_callers,
-            Peers::Range { first, count } => {
-                let turn = self.taken * u64::from(share.workers) + u64::from(share.worker);
-                first + (turn % u64::from(count.max(1))) as u32
-            }
-        };
-        self.taken += 1;
-        Some((task.kind, user, peer))
-    }
-
-    /// Of several things the one that is owed most, so that each comes as often as its share says, and as
-    /// evenly as that can be.
-    fn choose(&mut self, tasks: &[Task]) -> usize {
-        let all: f64 = tasks.iter().map(|task| task.share).sum();
-        let mut chosen = 0;
-        for (index, task) in tasks.iter().enumerate() {
-            self.owed[index] += task.share;
-            if self.owed[index] > self.owed[chosen] {
-                chosen = index;
-            }
-        }
-        self.owed[chosen] -= all;
-        chosen
-    }
-}
-
-/// Lets every caller do the first thing of a plan again and again, and tells what that is.
+/// Has every caller repeat the first task of a plan, whose script is returned.
 fn begin_closed(
     now: Instant,
     plan: &LoadPlan,
@@ -510,17 +441,6 @@ fn begin_closed(
         engine.call_repeatedly(now, session).ok();
     }
     Some(*script)
-}
-
-/// The user at a place in several ranges, one behind the other.
-fn user_at(ranges: &[UserRange], mut place: u32) -> Option<u32> {
-    for range in ranges {
-        if place < range.count {
-            return Some(range.first + range.step * place);
-        }
-        place -= range.count;
-    }
-    None
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use udp_net::Impairment;
 use super::carrier::{Carrier, NetCarrier, PlainCarrier, Traffic};
 use super::config::{Connections, GeneratorConfig};
 use super::error::LoadError;
-use super::phase::Population;
+use super::population::Population;
 use super::users::Users;
 use crate::engine::{Connection, ConnectionId, UserRange};
 

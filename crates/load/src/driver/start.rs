@@ -17,11 +17,11 @@ use super::command::{Mailbox, Reply};
 use super::config::GeneratorConfig;
 use super::error::LoadError;
 use super::media::CallsWithMedia;
-use super::phase::Population;
+use super::population::Population;
 use super::users::Users;
 use super::{setup, worker};
 use crate::arrivals::Share;
-use crate::engine::{Engine, EngineConfig, UserRange};
+use crate::engine::{Engine, EngineConfig};
 
 /// What the generator needs of a worker that has started.
 pub(super) struct Built {
@@ -51,11 +51,11 @@ pub(super) fn start_worker(
     sender: oneshot::Sender<Result<Built, LoadError>>,
 ) {
     let _guard = PanicGuard(replies.clone());
-    let population = population(config, share);
+    let population = Population::of_worker(config, share);
     let link_seed = rng.next_u64();
     let hasher = hasher(&mut rng);
     let engine_config = EngineConfig {
-        users: sides(population),
+        users: population.ranges(),
         ..config.engine.clone()
     };
     let engine_rng = ChaCha12Rng::from_rng(&mut rng);
@@ -134,38 +134,6 @@ pub(super) fn workers(config: &GeneratorConfig) -> u32 {
         workers => workers,
     };
     u32::try_from(wanted).unwrap_or(u32::MAX).min(config.users)
-}
-
-/// The users of a worker: every n-th of each side.
-fn population(config: &GeneratorConfig, share: Share) -> Population {
-    let range = |first: u32| UserRange {
-        first: first + share.worker,
-        count: share.of(config.users.into()) as u32,
-        step: share.workers,
-    };
-    let none = UserRange {
-        count: 0,
-        ..range(1)
-    };
-    Population {
-        callers: if config.role.has_callers() {
-            range(1)
-        } else {
-            none
-        },
-        callees: if config.role.has_callees() {
-            range(1 + config.users)
-        } else {
-            none
-        },
-        all_callers: config.users,
-        share,
-    }
-}
-
-fn sides(population: Population) -> Vec<UserRange> {
-    let both = [population.callers, population.callees];
-    both.into_iter().filter(|range| range.count > 0).collect()
 }
 
 /// A hasher whose keys a peer cannot guess and a seed repeats.

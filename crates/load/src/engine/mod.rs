@@ -53,8 +53,6 @@
 //! dropped, one that belongs to nothing is answered and counted, and every table has a bound.
 
 mod actions;
-mod answering;
-mod answers;
 mod authentication;
 mod buffers;
 mod call_ids;
@@ -68,12 +66,14 @@ mod fingerprints;
 mod forks;
 mod identity;
 mod media;
+mod own_responses;
 mod received;
 mod recently_ended;
 mod redirection;
 mod render;
 mod requests;
 mod responses;
+mod script_responses;
 mod scripts;
 mod sending;
 mod session;

@@ -194,45 +194,6 @@ pub enum TemplateError {
 }
 
 impl Template {
-    /// Reads a template from text. Slots are names in braces; a brace itself is written twice. Lines end
-    /// with LF or CRLF and are written with CRLF. A slot of whole lines ([`Slot::Routes`],
-    /// [`Slot::Authorization`], [`Slot::MediaSource`], [`Slot::Echo`]) has a line of its own, of which nothing is left where the
-    /// slot is empty. White space at the beginning of the first line is passed over.
-    ///
-    /// # Errors
-    ///
-    /// A name that is not known, an open brace, a bad first line.
-    pub fn parse(text: &str) -> Result<Template, TemplateError> {
-        Template::parse_with(text, |_| None)
-    }
-
-    /// As [`parse`](Template::parse), with further names: what `slot` does not know is looked up among the
-    /// common ones.
-    ///
-    /// # Errors
-    ///
-    /// As for [`parse`](Template::parse).
-    pub fn parse_with(
-        text: &str,
-        slot: impl FnMut(&str) -> Option<Slot>,
-    ) -> Result<Template, TemplateError> {
-        let parts = super::text::parse(text, slot)?;
-        TemplateBuilder { parts }.build()
-    }
-
-    /// Reads a text that is no message, as the value of a variable: white space and line ends stay as they
-    /// are. `slot` knows further names.
-    ///
-    /// # Errors
-    ///
-    /// A name that is not known, an open brace.
-    pub fn parse_text_with(
-        text: &str,
-        slot: impl FnMut(&str) -> Option<Slot>,
-    ) -> Result<Text, TemplateError> {
-        super::text::parse_plain(text, slot)
-    }
-
     /// Begins a template that is made part by part, with line ends as they are given.
     pub fn builder() -> TemplateBuilder {
         TemplateBuilder::default()
@@ -561,11 +522,6 @@ fn is_bare(parts: &[TemplatePart]) -> bool {
 }
 
 impl Slot {
-    /// The slot that [`Template::parse`] knows by this name.
-    pub fn by_name(name: &str) -> Option<Slot> {
-        super::text::by_name(name)
-    }
-
     /// Whether it stands for whole lines, with their ends.
     pub(crate) fn is_lines(&self) -> bool {
         matches!(

@@ -1,12 +1,103 @@
 //! Templates as text: names of slots in braces.
 
-use super::template::{EchoedField, Slot, TemplateBuilder, TemplateError, TemplatePart};
+use super::template::{EchoedField, Slot, Template, TemplateBuilder, TemplateError, Text};
+
+impl Template {
+    /// Reads a template from text. Slots are names in braces; a brace itself is written twice. Lines end
+    /// with LF or CRLF and are written with CRLF. A slot of whole lines ([`Slot::Routes`],
+    /// [`Slot::Authorization`], [`Slot::MediaSource`], [`Slot::Echo`]) has a line of its own, of which nothing is left where the
+    /// slot is empty. White space at the beginning of the first line is passed over.
+    ///
+    /// # Errors
+    ///
+    /// A name that is not known, an open brace, a bad first line.
+    pub fn parse(text: &str) -> Result<Template, TemplateError> {
+        Template::parse_with(text, |_| None)
+    }
+
+    /// As [`parse`](Template::parse), with further names: what `slot` does not know is looked up among the
+    /// common ones.
+    ///
+    /// # Errors
+    ///
+    /// As for [`parse`](Template::parse).
+    pub fn parse_with(
+        text: &str,
+        slot: impl FnMut(&str) -> Option<Slot>,
+    ) -> Result<Template, TemplateError> {
+        parse(text, slot)?.build()
+    }
+
+    /// Reads a text that is no message, as the value of a variable: white space and line ends stay as they
+    /// are. `slot` knows further names.
+    ///
+    /// # Errors
+    ///
+    /// A name that is not known, an open brace.
+    pub fn parse_text_with(
+        text: &str,
+        slot: impl FnMut(&str) -> Option<Slot>,
+    ) -> Result<Text, TemplateError> {
+        parse_plain(text, slot)
+    }
+}
+
+impl Slot {
+    /// The slot that [`Template::parse`] knows by this name.
+    pub fn by_name(name: &str) -> Option<Slot> {
+        Some(match name {
+            "call_id" => Slot::CallId,
+            "branch" => Slot::Branch,
+            "local_tag" => Slot::LocalTag,
+            "remote_tag" => Slot::RemoteTag,
+            "cseq" => Slot::CSeq,
+            "user" => Slot::User,
+            "peer" => Slot::Peer,
+            "user_number" => Slot::UserNumber,
+            "peer_number" => Slot::PeerNumber,
+            "call_number" => Slot::CallNumber,
+            "domain" => Slot::Domain,
+            "local_address" => Slot::LocalAddress,
+            "local_ip" => Slot::LocalIp,
+            "local_port" => Slot::LocalPort,
+            "local_ip_version" => Slot::LocalIpVersion,
+            "remote_address" => Slot::RemoteAddress,
+            "remote_ip" => Slot::RemoteIp,
+            "remote_port" => Slot::RemotePort,
+            "transport" => Slot::Transport,
+            "transport_parameter" => Slot::TransportParameter,
+            "media_ip" => Slot::MediaIp,
+            "media_ip_version" => Slot::MediaIpVersion,
+            "media_port" => Slot::MediaPort,
+            "media_source" => Slot::MediaSource,
+            "contact" => Slot::Contact,
+            "target" => Slot::Target,
+            "routes" => Slot::Routes,
+            "authorization" => Slot::Authorization(None),
+            "expires" => Slot::Expires,
+            "request_vias" => Slot::Echo(EchoedField::Via),
+            "request_from" => Slot::Echo(EchoedField::From),
+            "request_to" => Slot::Echo(EchoedField::To),
+            "request_call_id" => Slot::Echo(EchoedField::CallId),
+            "request_cseq" => Slot::Echo(EchoedField::CSeq),
+            "request_record_routes" => Slot::Echo(EchoedField::RecordRoute),
+            "local_party" => Slot::LocalParty,
+            "remote_party" => Slot::RemoteParty,
+            "content_length" => Slot::ContentLength,
+            "step" => Slot::Step,
+            "process" => Slot::Process,
+            "milliseconds" => Slot::Milliseconds,
+            "random" => Slot::Random,
+            _ => return None,
+        })
+    }
+}
 
 /// Reads the parts of a text.
-pub(super) fn parse(
+fn parse(
     text: &str,
     mut slot: impl FnMut(&str) -> Option<Slot>,
-) -> Result<Vec<TemplatePart>, TemplateError> {
+) -> Result<TemplateBuilder, TemplateError> {
     let mut builder = TemplateBuilder::default();
     let text = text.trim_start();
     for line in text.split_inclusive('\n') {
@@ -19,14 +110,14 @@ pub(super) fn parse(
             builder.push_literal(end.as_bytes());
         }
     }
-    Ok(builder.into_text())
+    Ok(builder)
 }
 
 /// Reads the parts of a text that is no message: white space and line ends stay as they are.
-pub(super) fn parse_plain(
+fn parse_plain(
     text: &str,
     mut slot: impl FnMut(&str) -> Option<Slot>,
-) -> Result<Vec<TemplatePart>, TemplateError> {
+) -> Result<Text, TemplateError> {
     let mut builder = TemplateBuilder::default();
     read_line(&mut builder, text, &mut slot)?;
     Ok(builder.into_text())
@@ -56,7 +147,7 @@ fn read_line(
         }
         let (name, after) = from[1..].split_once('}').ok_or(TemplateError::OpenBrace)?;
         let found = slot(name)
-            .or_else(|| by_name(name))
+            .or_else(|| Slot::by_name(name))
             .ok_or_else(|| TemplateError::UnknownSlot(name.to_owned()))?;
         is_lines_alone = found.is_lines() && before.is_empty() && after.trim().is_empty();
         builder.push_slot(found);
@@ -69,59 +160,10 @@ fn read_line(
     Ok(is_lines_alone)
 }
 
-/// The slot of a common name.
-pub(super) fn by_name(name: &str) -> Option<Slot> {
-    Some(match name {
-        "call_id" => Slot::CallId,
-        "branch" => Slot::Branch,
-        "local_tag" => Slot::LocalTag,
-        "remote_tag" => Slot::RemoteTag,
-        "cseq" => Slot::CSeq,
-        "user" => Slot::User,
-        "peer" => Slot::Peer,
-        "user_number" => Slot::UserNumber,
-        "peer_number" => Slot::PeerNumber,
-        "call_number" => Slot::CallNumber,
-        "domain" => Slot::Domain,
-        "local_address" => Slot::LocalAddress,
-        "local_ip" => Slot::LocalIp,
-        "local_port" => Slot::LocalPort,
-        "local_ip_version" => Slot::LocalIpVersion,
-        "remote_address" => Slot::RemoteAddress,
-        "remote_ip" => Slot::RemoteIp,
-        "remote_port" => Slot::RemotePort,
-        "transport" => Slot::Transport,
-        "transport_parameter" => Slot::TransportParameter,
-        "media_ip" => Slot::MediaIp,
-        "media_ip_version" => Slot::MediaIpVersion,
-        "media_port" => Slot::MediaPort,
-        "media_source" => Slot::MediaSource,
-        "contact" => Slot::Contact,
-        "target" => Slot::Target,
-        "routes" => Slot::Routes,
-        "authorization" => Slot::Authorization(None),
-        "expires" => Slot::Expires,
-        "request_vias" => Slot::Echo(EchoedField::Via),
-        "request_from" => Slot::Echo(EchoedField::From),
-        "request_to" => Slot::Echo(EchoedField::To),
-        "request_call_id" => Slot::Echo(EchoedField::CallId),
-        "request_cseq" => Slot::Echo(EchoedField::CSeq),
-        "request_record_routes" => Slot::Echo(EchoedField::RecordRoute),
-        "local_party" => Slot::LocalParty,
-        "remote_party" => Slot::RemoteParty,
-        "content_length" => Slot::ContentLength,
-        "step" => Slot::Step,
-        "process" => Slot::Process,
-        "milliseconds" => Slot::Milliseconds,
-        "random" => Slot::Random,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Start, Template};
+    use crate::script::{Start, TemplatePart};
 
     fn shown(parts: &[TemplatePart]) -> String {
         parts
@@ -136,6 +178,7 @@ mod tests {
     #[test]
     fn lines_end_with_crlf_and_slots_of_lines_take_theirs() {
         let parts = parse("A {{b}} {user}\n{routes}\nC: {cseq}\r\n", |_| None).unwrap();
+        let parts = parts.into_text();
         assert_eq!(shown(&parts), "A {b} <User>\r\n<Routes>C: <CSeq>\r\n");
     }
 
