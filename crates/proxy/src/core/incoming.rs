@@ -19,6 +19,8 @@ pub(crate) struct IncomingRequest {
     pub(crate) request: Message,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) class: RequestClass,
+    /// What shows its sender that we know the password too, where it has proved that it does.
+    pub(crate) confirmation: Option<String>,
 }
 
 /// Where a request is for, and what is known of it by the way that it came.

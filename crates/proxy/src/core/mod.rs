@@ -47,6 +47,7 @@ mod forwarder;
 mod gruu;
 mod held_octets;
 mod hexadecimal;
+mod hook;
 mod identity;
 mod incoming;
 mod interface;
@@ -80,13 +81,17 @@ pub use config::Config;
 pub(crate) use dialog_mark::LONGEST_LIFETIME;
 pub use event::{Answered, Call, EndedBy, Event, HopOutcome};
 pub use flow_token::FORMER_CONNECTION;
+pub use hook::{
+    BranchPoint, Decision, DialogEndPoint, DropReply, FailurePoint, Hook, NewTargets, Points,
+    Refusal, ReplyPoint, RequestPoint, RouteAction, RoutePoint,
+};
 pub use identity::{Domain, Listener};
 pub use keep_alive::policy::{KeepAliveMethod, KeepAlivePolicy};
 pub use keys::Keys;
 pub use latency::{
     Histogram, LATENCY_BOUNDS, Latencies, METHOD_CLASSES, method_class, method_class_name,
 };
-pub use overload::{OverloadPolicy, OverloadStatistics};
+pub use overload::{Largest, OverloadPolicy, OverloadStatistics};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy, Relay};
 pub use proxy::Proxy;
 pub use query::{
@@ -94,8 +99,8 @@ pub use query::{
 };
 pub use registrar::registration::RegistrarConfig;
 pub use routing::{
-    AddressRange, AddressRangeError, DropList, Group, Member, MemberHealth, MemberState, Pattern,
-    Probing, Route, RouteTarget, Routing, RoutingError,
+    AddressRange, AddressRangeError, DropList, Dropped, Group, Member, MemberHealth, MemberState,
+    Pattern, Probing, Route, RouteTarget, Routed, Routing, RoutingError,
 };
 pub use statistics::Statistics;
 pub use trust::TrustDomain;

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use sip::transaction::ServerId;
+use sip::transaction::{ClientId, ServerId};
 use sip::{Flow, Message};
 
 use super::binding::AddressOfRecord;
 use super::branch_name::BranchName;
+use super::forwarder::best_response::Candidate;
+use super::incoming::IncomingRequest;
 use super::loop_detection::Fingerprint;
 use super::routing::Probe;
 use super::target::Target;
@@ -30,6 +32,8 @@ pub(crate) enum PendingQuery {
     Probe(Box<Probe>),
     /// Keep-alives, for a page of the store.
     Page,
+    /// A hook, to decide.
+    Hook(Box<Parked>),
 }
 
 /// A REGISTER whose answer a location store has to give.
@@ -62,6 +66,73 @@ pub(crate) struct StatelessRequest {
     pub(crate) target: Option<Target>,
 }
 
+/// What a hook has parked.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    /// The place of the hook among all.
+    pub(crate) hook: usize,
+    pub(crate) what: ParkedAt,
+}
+
+/// Where it was parked, and what is needed to go on.
+#[derive(Debug)]
+pub(crate) enum ParkedAt {
+    Request(IncomingRequest),
+    Register(IncomingRequest),
+    Route(IncomingRequest),
+    /// A branch that has not begun.
+    Branch(BranchName),
+    /// A response of a transaction on a branch.
+    Reply(ClientId, BranchName, Message),
+    /// The failure of a transaction on a branch.
+    Failure(ClientId, BranchName, Candidate),
+    DialogEnd(EndedDialog),
+}
+
+/// The names of a dialog that has ended.
+#[derive(Debug)]
+pub(crate) struct EndedDialog {
+    pub(crate) call_id: String,
+    pub(crate) from_tag: String,
+    pub(crate) to_tag: String,
+}
+
+impl ParkedAt {
+    /// The request that was parked before it was forwarded.
+    pub(crate) fn into_request(self) -> Option<IncomingRequest> {
+        match self {
+            ParkedAt::Request(incoming)
+            | ParkedAt::Register(incoming)
+            | ParkedAt::Route(incoming) => Some(incoming),
+            _ => None,
+        }
+    }
+}
+
+impl ParkedAt {
+    /// The failure of a branch that was parked.
+    pub(crate) fn into_candidate(self) -> Option<Candidate> {
+        match self {
+            ParkedAt::Failure(_, _, candidate) => Some(candidate),
+            _ => None,
+        }
+    }
+}
+
+impl Parked {
+    /// The length of the message that is held.
+    fn octets(&self) -> usize {
+        match &self.what {
+            ParkedAt::Request(incoming)
+            | ParkedAt::Register(incoming)
+            | ParkedAt::Route(incoming) => incoming.request.wire_length(),
+            ParkedAt::Reply(_, _, response) => response.wire_length(),
+            ParkedAt::Failure(_, _, candidate) => candidate.octets(),
+            ParkedAt::Branch(_) | ParkedAt::DialogEnd(_) => 0,
+        }
+    }
+}
+
 impl PendingQuery {
     /// The length of the request that waits. A response context counts its own.
     pub(crate) fn octets(&self) -> usize {
@@ -69,6 +140,7 @@ impl PendingQuery {
             PendingQuery::Authenticate(_, octets) => *octets,
             PendingQuery::Register(register) => register.request.wire_length(),
             PendingQuery::Stateless(stateless) => stateless.request.wire_length(),
+            PendingQuery::Hook(parked) => parked.octets(),
             PendingQuery::Lookup(_)
             | PendingQuery::LateTargets(_)
             | PendingQuery::NextHop(_)

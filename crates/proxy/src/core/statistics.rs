@@ -1,13 +1,12 @@
 //! What the core counts.
 
-use std::ops::AddAssign;
-
+use derive_more::AddAssign;
 use sip::transaction::TransactionStatistics;
 
 use super::overload::OverloadStatistics;
 
 /// The counters and gauges of a [`Proxy`](super::Proxy).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct Statistics {
     /// What the transaction layer counts: retransmissions and strays among them.
     pub transactions: TransactionStatistics,
@@ -103,101 +102,4 @@ pub struct Statistics {
     pub keep_alives: u64,
     /// Now: octets of messages held by what is forwarded or waits for an answer.
     pub held_octets: u64,
-}
-
-/// The counters and gauges of several workers together.
-impl AddAssign for Statistics {
-    fn add_assign(&mut self, other: Statistics) {
-        // Taken apart, so that no counter can be forgotten.
-        let Statistics {
-            transactions,
-            overload,
-            requests,
-            refused,
-            forwarded,
-            passed_on,
-            responses_passed_on,
-            redirected,
-            next_hops_failed,
-            failovers,
-            targets_added,
-            switched_to_stream,
-            fell_back_to_datagram,
-            probes_sent,
-            probes_failed,
-            dropped_addresses,
-            dropped_user_agents,
-            acknowledgements_forwarded,
-            challenged,
-            relays_denied,
-            authenticated,
-            authentication_failures,
-            nonces_replayed,
-            nonces_forgotten,
-            keep_alives_sent,
-            keep_alives_refused,
-            registrations,
-            calls_started,
-            calls_answered,
-            calls_failed,
-            questions_timed_out,
-            questions_refused,
-            octets_refused,
-            registrations_without_room,
-            malformed,
-            foreign_responses,
-            acknowledgements_dropped,
-            events_dropped,
-            response_contexts,
-            branches,
-            questions,
-            nonces,
-            keep_alives,
-            held_octets,
-        } = other;
-        self.transactions += transactions;
-        self.overload += overload;
-        self.requests += requests;
-        self.refused += refused;
-        self.forwarded += forwarded;
-        self.passed_on += passed_on;
-        self.responses_passed_on += responses_passed_on;
-        self.redirected += redirected;
-        self.next_hops_failed += next_hops_failed;
-        self.failovers += failovers;
-        self.targets_added += targets_added;
-        self.switched_to_stream += switched_to_stream;
-        self.fell_back_to_datagram += fell_back_to_datagram;
-        self.probes_sent += probes_sent;
-        self.probes_failed += probes_failed;
-        self.dropped_addresses += dropped_addresses;
-        self.dropped_user_agents += dropped_user_agents;
-        self.acknowledgements_forwarded += acknowledgements_forwarded;
-        self.challenged += challenged;
-        self.relays_denied += relays_denied;
-        self.authenticated += authenticated;
-        self.authentication_failures += authentication_failures;
-        self.nonces_replayed += nonces_replayed;
-        self.nonces_forgotten += nonces_forgotten;
-        self.keep_alives_sent += keep_alives_sent;
-        self.keep_alives_refused += keep_alives_refused;
-        self.registrations += registrations;
-        self.calls_started += calls_started;
-        self.calls_answered += calls_answered;
-        self.calls_failed += calls_failed;
-        self.questions_timed_out += questions_timed_out;
-        self.questions_refused += questions_refused;
-        self.octets_refused += octets_refused;
-        self.registrations_without_room += registrations_without_room;
-        self.malformed += malformed;
-        self.foreign_responses += foreign_responses;
-        self.acknowledgements_dropped += acknowledgements_dropped;
-        self.events_dropped += events_dropped;
-        self.response_contexts += response_contexts;
-        self.branches += branches;
-        self.questions += questions;
-        self.nonces += nonces;
-        self.keep_alives += keep_alives;
-        self.held_octets += held_octets;
-    }
 }

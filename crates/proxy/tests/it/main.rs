@@ -5,6 +5,7 @@ mod authentication;
 mod common;
 mod dialogs;
 mod forking;
+mod hooks;
 mod hostile;
 #[cfg(feature = "driver")]
 mod identified;

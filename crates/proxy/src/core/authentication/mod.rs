@@ -42,14 +42,6 @@ pub(crate) struct Authenticator {
     pending: HashMap<ServerId, PendingRequest, RandomState>,
 }
 
-/// A request that may go on.
-#[derive(Debug)]
-pub(crate) struct Authenticated {
-    pub(crate) incoming: IncomingRequest,
-    /// What shows its sender that we know the password too.
-    pub(crate) confirmation: Option<String>,
-}
-
 /// Of so many credentials one has to be for us where there is hardly time to look.
 const MAXIMUM_CREDENTIALS: usize = 8;
 
@@ -104,7 +96,7 @@ impl Authenticator {
         common: &mut CommonState,
         now: Instant,
         incoming: IncomingRequest,
-    ) -> Option<Authenticated> {
+    ) -> Option<IncomingRequest> {
         let demand = match entitlement(
             common,
             &incoming.request,
@@ -112,10 +104,7 @@ impl Authenticator {
             &incoming.class,
         ) {
             Entitlement::Free => {
-                return Some(Authenticated {
-                    incoming,
-                    confirmation: None,
-                });
+                return Some(incoming);
             }
             Entitlement::None => {
                 let rejection = common.deny_relay();
@@ -145,9 +134,11 @@ impl Authenticator {
         now: Instant,
         server: ServerId,
         answer: Answer,
-    ) -> Option<Authenticated> {
+    ) -> Option<IncomingRequest> {
         let PendingRequest {
-            incoming, demand, ..
+            mut incoming,
+            demand,
+            ..
         } = self.pending.remove(&server)?;
         // Wrong credentials are counted by themselves.
         common.transactions.set_taken_on(incoming.server);
@@ -194,14 +185,11 @@ impl Authenticator {
         common.transactions.set_proved(incoming.server);
         common.note_known(&incoming.arrival);
         self.note_credentials(common, now, &incoming, true);
-        let confirmation = (common.policy.authentication.confirm && demand.is_registrar)
+        incoming.confirmation = (common.policy.authentication.confirm && demand.is_registrar)
             .then(|| given.confirmation(&credentials))
             .flatten()
             .map(|confirmation| confirmation.to_string());
-        Some(Authenticated {
-            incoming,
-            confirmation,
-        })
+        Some(incoming)
     }
 
     /// Tells overload control whether a request has brought the right credentials.
@@ -432,3 +420,93 @@ fn nobody() -> Credentials {
 
 /// For who may not do what it wants, with whatever password.
 const FORBIDDEN: Rejection = Rejection::new(403, "Forbidden");
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::core::common::testing::request;
+    use crate::core::incoming::Addressee;
+    use crate::core::policy::Policy;
+    use crate::core::target::Target;
+
+    fn parts(change: impl FnOnce(&mut Policy)) -> (CommonState, Authenticator) {
+        let mut policy = Policy::default();
+        change(&mut policy);
+        let (common, keys, mut rng) =
+            CommonState::for_tests(|config| config.policy = Arc::new(policy));
+        (common, Authenticator::new(&keys, &mut rng))
+    }
+
+    fn invite() -> Message {
+        request(Method::Invite, "sip:bob@192.0.2.7")
+    }
+
+    fn incoming(common: &mut CommonState, now: Instant, request: Message) -> IncomingRequest {
+        let target = Target::as_requested("sip:bob@192.0.2.7", None);
+        common.begin_request(now, request, Addressee::Requested(target))
+    }
+
+    #[test]
+    fn who_is_not_asked_goes_on_at_once() {
+        let now = Instant::now();
+        let (mut common, mut authenticator) = parts(|_| {});
+        let incoming = incoming(&mut common, now, invite());
+        let authenticated = authenticator.authenticate(&mut common, now, incoming);
+        assert!(authenticated.is_some() && common.sent().is_empty());
+    }
+
+    #[test]
+    fn whoever_is_asked_waits_for_its_password_and_may_cancel_meanwhile() {
+        let now = Instant::now();
+        for is_cancelled in [false, true] {
+            let (mut common, mut authenticator) =
+                parts(|policy| policy.authentication.calls = true);
+            let first = incoming(&mut common, now, invite());
+            assert!(
+                authenticator
+                    .authenticate(&mut common, now, first)
+                    .is_none()
+            );
+            let challenge = common.sent().remove(0);
+            assert_eq!(challenge.status(), Some(407));
+            let field = challenge.header(Name::ProxyAuthenticate).expect("a field");
+            let nonce = field.split("nonce=\"").nth(1).expect("a nonce");
+            let nonce = nonce.split('"').next().unwrap_or_default();
+            let credentials = format!(
+                "Digest username=\"alice\", realm=\"example.com\", nonce=\"{nonce}\", \
+                 uri=\"sip:bob@192.0.2.7\", response=\"{}\", algorithm=SHA-256, \
+                 cnonce=\"1\", nc=00000001, qop=auth",
+                "0".repeat(64)
+            );
+            let mut second = invite().with(Name::ProxyAuthorization, credentials);
+            second.remove_all(Name::Via);
+            second.push_front(Name::Via, "SIP/2.0/UDP 192.0.2.9:5060;branch=z9hG4bK2");
+            let second = incoming(&mut common, now, second);
+            let server = second.server;
+            assert!(
+                authenticator
+                    .authenticate(&mut common, now, second)
+                    .is_none()
+            );
+            assert!(common.sent().is_empty() && common.held.octets() > 0);
+            let (id, query) = common.poll_query().expect("a question");
+            assert!(matches!(query, Query::Credentials { .. }));
+            let status = if is_cancelled {
+                assert!(authenticator.cancel(&mut common, now, server));
+                assert!(common.take_pending(id).is_none());
+                487
+            } else {
+                assert!(common.take_pending(id).is_some());
+                let nobody = Answer::Credentials(None);
+                let done = authenticator.complete(&mut common, now, server, nobody);
+                assert!(done.is_none());
+                assert_eq!(common.statistics.authentication_failures, 1);
+                407
+            };
+            assert_eq!(common.sent().remove(0).status(), Some(status));
+            assert_eq!(common.held.octets(), 0);
+        }
+    }
+}

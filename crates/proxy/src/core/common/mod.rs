@@ -1,6 +1,8 @@
 //! What all parts of the core share: the transaction layer, the queries, who we are and what the settings say, and the
 //! counters. Each part is lent it for as long as it works on a message.
 
+#[cfg(test)]
+pub(crate) mod testing;
 mod unproved;
 
 use std::collections::VecDeque;
@@ -19,11 +21,12 @@ use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::gruu::Gruus;
 use super::held_octets::HeldOctets;
+use super::hook::{Hook, Hooks};
 use super::identity::Identity;
 use super::keys::Keys;
 use super::latency::Latencies;
 use super::overload::OverloadControl;
-use super::pending::PendingQuery;
+use super::pending::{Parked, ParkedAt, PendingQuery};
 use super::policy::Policy;
 use super::query::{Answer, Query, QueryId, Questions};
 use super::registrar::registration::TOO_MANY_CONTACTS;
@@ -40,6 +43,7 @@ pub(crate) struct CommonState {
     pub(crate) policy: Arc<Policy>,
     pub(crate) trust: Trust,
     pub(crate) overload: OverloadControl,
+    pub(crate) hooks: Hooks,
     pub(crate) tokens: FlowTokens,
     pub(crate) gruus: Gruus,
     pub(crate) timings: Timings,
@@ -83,7 +87,12 @@ const OVERLOADED: Violation = Violation {
 };
 
 impl CommonState {
-    pub(crate) fn new(config: &Config, keys: &Keys, rng: &mut ChaCha12Rng) -> CommonState {
+    pub(crate) fn new(
+        config: &Config,
+        keys: &Keys,
+        hooks: Vec<Box<dyn Hook>>,
+        rng: &mut ChaCha12Rng,
+    ) -> CommonState {
         let transactions = TransactionConfig {
             // The 100 is sent here, at once.
             trying_after: None,
@@ -104,6 +113,7 @@ impl CommonState {
             )
             .offering_aliases(config.offers_aliases),
             policy: Arc::clone(&config.policy),
+            hooks: Hooks::new(hooks, &config.policy),
             trust: Trust::new(&config.policy.trust),
             overload: OverloadControl::new(&config.policy.overload, rng),
             tokens: FlowTokens::new(keys, config.incarnation),
@@ -127,6 +137,7 @@ impl CommonState {
     pub(crate) fn set_policy(&mut self, policy: &Arc<Policy>) {
         self.overload.set_policy(&policy.overload);
         self.trust.set_policy(&policy.trust);
+        self.hooks.set_policy(policy);
         self.policy = Arc::clone(policy);
     }
 
@@ -325,6 +336,21 @@ impl CommonState {
             Err(_) => self.statistics.questions_refused += 1,
         }
         asked
+    }
+
+    /// Parks what a hook cannot decide yet. Where too much is parked, it comes back.
+    pub(crate) fn park(
+        &mut self,
+        now: Instant,
+        (hook, query): (usize, Query),
+        what: ParkedAt,
+    ) -> Result<QueryId, Option<ParkedAt>> {
+        let pending = PendingQuery::Hook(Box::new(Parked { hook, what }));
+        match self.ask(now, query, pending) {
+            Ok(id) => Ok(id),
+            Err(PendingQuery::Hook(parked)) => Err(Some(parked.what)),
+            Err(_) => Err(None),
+        }
     }
 
     /// Takes what waits for an answer, because it is there or is not wanted any more; `None` where it is not known.

@@ -36,6 +36,16 @@ impl Candidate {
         }
     }
 
+    /// The length of the response.
+    pub(crate) fn octets(&self) -> usize {
+        match self {
+            Candidate::Received(response) | Candidate::Terminated(response) => {
+                response.wire_length()
+            }
+            Candidate::Presumed(_) => 0,
+        }
+    }
+
     /// Whether it says of a flow alone that it has failed, and not what its user agent has to say: another flow of the same
     /// instance may serve (RFC 5626 section 7).
     pub(crate) fn is_of_flow(&self) -> bool {

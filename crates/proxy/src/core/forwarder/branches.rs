@@ -20,8 +20,9 @@ use crate::core::common::CommonState;
 use crate::core::dialog_mark::{self, MarkText};
 use crate::core::event::{EndedBy, HopOutcome};
 use crate::core::forward::{self, Forwarding, is_record_routed};
+use crate::core::hook::{Asked, BranchPoint, Points, Resumed};
 use crate::core::interface::Interface;
-use crate::core::pending::PendingQuery;
+use crate::core::pending::{ParkedAt, PendingQuery};
 use crate::core::policy::ForwardingPolicy;
 use crate::core::query::Answer;
 use crate::core::rejection::Rejection;
@@ -186,6 +187,9 @@ impl Forwarder {
             .is_none_or(|candidate| !candidate.is_of_flow());
         match mem::replace(&mut branch.state, BranchState::Ended { is_answered }) {
             BranchState::Forwarded(mut forwarded) => {
+                if let Some(id) = forwarded.parked {
+                    common.take_pending(id);
+                }
                 self.clients.remove(forwarded.client);
                 self.arm((server, index), &mut forwarded, None);
             }
@@ -253,6 +257,69 @@ impl Forwarder {
         }
     }
 
+    /// Asks the hooks whether a branch may begin. Where it may not, or not yet, it is not ready any more.
+    fn may_begin(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        name: BranchName,
+        context: &mut Context,
+        resumed: Option<Resumed>,
+    ) -> bool {
+        let Some(branch) = context.branches.get_mut(name.1) else {
+            return false;
+        };
+        if branch.may_begin || !common.hooks.are_at(Points::BRANCH) {
+            return true;
+        }
+        let point = BranchPoint {
+            request: &context.request,
+            target: &branch.target.uri,
+        };
+        let asked = common
+            .hooks
+            .ask(Points::BRANCH, resumed.as_ref(), |hook, answer| {
+                hook.on_branch(&point, answer)
+            });
+        let candidate = match asked {
+            Asked::Continue => {
+                branch.may_begin = true;
+                return true;
+            }
+            Asked::Act(refusal) => Candidate::Presumed(refusal.status),
+            Asked::Park(hook, query) => {
+                match common.park(now, (hook, query), ParkedAt::Branch(name)) {
+                    Ok(id) => {
+                        branch.state = BranchState::Resolving(id);
+                        return false;
+                    }
+                    Err(_) => {
+                        context.is_overloaded = true;
+                        Candidate::Presumed(503)
+                    }
+                }
+            }
+        };
+        self.end_branch(common, name, context, Some(candidate));
+        false
+    }
+
+    /// Goes on with a branch that a hook has parked.
+    pub(crate) fn resume_branch(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        name: BranchName,
+        resumed: Option<Resumed>,
+    ) {
+        let Some(mut context) = self.contexts.remove(&mut common.held, &name.0) else {
+            return;
+        };
+        context.retry(name.1);
+        self.may_begin(common, now, name, &mut context, resumed);
+        self.drive(common, now, name.0, context);
+    }
+
     /// Tries the next way to a branch's target; the branch ends where there is none.
     fn try_next_way(
         &mut self,
@@ -261,6 +328,9 @@ impl Forwarder {
         name: BranchName,
         context: &mut Context,
     ) {
+        if !self.may_begin(common, now, name, context, None) {
+            return;
+        }
         let Some(branch) = context.branches.get_mut(name.1) else {
             return;
         };
@@ -402,6 +472,7 @@ impl Forwarder {
                     is_passed_over: false,
                     is_settled: false,
                     cancel: Cancel::No,
+                    parked: None,
                     rings_until,
                     deadline: None,
                 };
@@ -439,6 +510,15 @@ impl Forwarder {
         let Some(forwarded) = context.forwarded_mut(name.1).filter(|_| is_invite) else {
             return;
         };
+        if let Some(id) = forwarded.parked.take() {
+            // It has its final response, which no hook need look at any more.
+            let candidate = match common.take_pending(id) {
+                Some(PendingQuery::Hook(parked)) => parked.what.into_candidate(),
+                _ => None,
+            };
+            self.end_branch(common, name, context, candidate);
+            return;
+        }
         if forwarded.cancel == Cancel::Sent {
             return;
         }

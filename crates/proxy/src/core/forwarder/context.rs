@@ -76,6 +76,8 @@ pub(crate) struct Branch {
     pub(crate) target: Target,
     pub(crate) max_breadth: u32,
     pub(crate) state: BranchState,
+    /// The hooks have let it begin.
+    pub(crate) may_begin: bool,
 }
 
 /// How far a branch has come.
@@ -83,7 +85,7 @@ pub(crate) struct Branch {
 pub(crate) enum BranchState {
     /// The next way to the target is to be tried.
     Ready,
-    /// It waits for the addresses of its next hop.
+    /// It waits for the addresses of its next hop, or for a hook.
     Resolving(QueryId),
     /// It is being forwarded.
     Forwarded(Forwarded),
@@ -116,6 +118,8 @@ pub(crate) struct Forwarded {
     /// Its instance has answered along another flow: what it says is no answer any more, unless it has taken the call.
     pub(crate) is_settled: bool,
     pub(crate) cancel: Cancel,
+    /// A hook has parked its failure.
+    pub(crate) parked: Option<QueryId>,
     /// Until when it may ring: others wait for their turn.
     pub(crate) rings_until: Option<Instant>,
     /// Timer C, or after a CANCEL the time that its effect may take.
@@ -374,6 +378,12 @@ impl Context {
         }
     }
 
+    /// Whether a branch is being forwarded by a transaction.
+    pub(crate) fn has_sent(&mut self, index: usize, client: ClientId) -> bool {
+        self.forwarded_mut(index)
+            .is_some_and(|forwarded| forwarded.client == client)
+    }
+
     /// A branch that is being forwarded, and the member of a group that it has gone to.
     pub(crate) fn hop(&self, index: usize) -> Option<(Option<&MemberName>, &Forwarded)> {
         let branch = self.branches.get(index)?;
@@ -571,6 +581,7 @@ impl Context {
             target,
             max_breadth,
             state: BranchState::Ready,
+            may_begin: false,
         });
     }
 
@@ -599,6 +610,7 @@ impl Context {
                 target,
                 max_breadth: share,
                 state: BranchState::Ready,
+                may_begin: false,
             }));
         true
     }

@@ -2,7 +2,6 @@
 //! there, and the probes that ask servers whether they are there.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha12Rng;
@@ -19,14 +18,13 @@ use crate::core::pending::PendingQuery;
 use crate::core::policy::Policy;
 use crate::core::query::Answer;
 use crate::core::routing::{
-    Dispatcher, MemberHealth, MemberName, MemberState, NextHopUri, Outcome, Probe, Probes,
-    RouteTarget, Routed,
+    Dispatcher, MemberHealth, MemberName, MemberState, Outcome, Probe, Probes,
 };
 
 /// The groups of servers and their probes.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    dispatcher: Dispatcher,
+    pub(crate) dispatcher: Dispatcher,
     probes: Probes,
     /// The Call-ID of all probes, and the CSeq number of the last.
     call: (String, u32),
@@ -74,28 +72,6 @@ impl Groups {
 }
 
 impl Forwarder {
-    /// Where the static route that is for a request sends it. `choice`: what the choice among equals follows from, if
-    /// it is not made at random.
-    pub(crate) fn static_route(
-        &mut self,
-        common: &mut CommonState,
-        now: Instant,
-        request: &Message,
-        choice: Option<u64>,
-    ) -> Option<Routed> {
-        let policy = Arc::clone(&common.policy);
-        let route = policy.routing.route_for(request)?;
-        let next_hops = match &route.to {
-            RouteTarget::Uri(uri) => vec![NextHopUri {
-                uri: uri.as_str().into(),
-                member: None,
-                addresses: route.addresses.as_slice().into(),
-            }],
-            RouteTarget::Group(group) => self.groups.dispatcher.order(now, group, choice),
-        };
-        Some(Routed { next_hops })
-    }
-
     /// How long a next hop may leave a request without any response before another one is tried.
     pub(crate) fn response_timeout(&self, member: Option<&MemberName>) -> Option<Duration> {
         let group = self.groups.dispatcher.settings(&member?.group)?;

@@ -8,11 +8,11 @@
 //! - `groups` probes groups of servers and remembers which of them answer;
 //! - `stateless` forwards without a transaction (section 16.11).
 
-mod best_response;
+pub(crate) mod best_response;
 mod branch_names;
 mod branches;
 mod classify;
-mod context;
+pub(crate) mod context;
 mod contexts;
 mod groups;
 mod late_targets;
@@ -45,6 +45,9 @@ use branch_names::BranchNames;
 use contexts::Contexts;
 use groups::Groups;
 use late_targets::Watches;
+
+pub(crate) use recursion::Recursion;
+pub(crate) use responses::ask_dialog_end;
 
 /// Requests that are being forwarded, and what is known of dialogs and next hops.
 #[derive(Debug)]
@@ -193,5 +196,79 @@ impl Forwarder {
             self.cancel_branches(common, now, cancelled, &mut context);
         }
         self.drive(common, now, cancelled, context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sip::Method;
+    use sip::transaction::TransactionEvent;
+
+    use super::*;
+    use crate::core::common::testing::{flow, request};
+    use crate::core::incoming::Addressee;
+    use crate::core::target::Target;
+
+    fn parts() -> (CommonState, Forwarder) {
+        let (common, keys, mut rng) = CommonState::for_tests(|_| {});
+        let forwarder = Forwarder::new(&common.policy, &keys, &mut rng);
+        (common, forwarder)
+    }
+
+    /// Has an INVITE forwarded. Returns its server transaction.
+    fn forward(common: &mut CommonState, forwarder: &mut Forwarder, now: Instant) -> ServerId {
+        let target = Target::as_requested("sip:bob@192.0.2.7", None);
+        let invite = request(Method::Invite, "sip:bob@192.0.2.7");
+        let incoming = common.begin_request(now, invite, Addressee::Requested(target));
+        let server = incoming.server;
+        forwarder.handle_request(common, now, incoming, None);
+        server
+    }
+
+    #[test]
+    fn a_response_goes_back_and_nothing_is_left() {
+        let now = Instant::now();
+        let (mut common, mut forwarder) = parts();
+        forward(&mut common, &mut forwarder, now);
+        let sent = common.sent();
+        assert_eq!(sent[0].status(), Some(100));
+        assert_eq!(sent[1].method(), Some(&Method::Invite));
+        assert_eq!((forwarder.contexts(), forwarder.branches()), (1, 1));
+        let busy = sip::Message::response_to(&sent[1], 486, "Busy Here");
+        let from = flow();
+        common.transactions.handle_message(now, from, busy);
+        while let Some(event) = common.transactions.poll_event() {
+            if let TransactionEvent::Response {
+                transaction,
+                flow,
+                response,
+            } = event
+            {
+                forwarder.handle_response(&mut common, now, transaction, &flow, response);
+            }
+        }
+        let statuses: Vec<_> = common
+            .sent()
+            .iter()
+            .filter_map(sip::Message::status)
+            .collect();
+        assert_eq!(statuses, [486]);
+        assert_eq!((forwarder.contexts(), forwarder.branches()), (0, 0));
+        assert_eq!((common.held.octets(), forwarder.next_timeout()), (0, None));
+    }
+
+    #[test]
+    fn a_target_without_a_response_is_cancelled_when_timer_c_fires() {
+        let now = Instant::now();
+        let (mut common, mut forwarder) = parts();
+        let server = forward(&mut common, &mut forwarder, now);
+        common.sent();
+        let timer_c = now + common.timings.timer_c;
+        assert_eq!(forwarder.next_timeout(), Some(timer_c));
+        forwarder.cancel(&mut common, now, server);
+        // As soon as it says that it is there.
+        assert!(common.sent().is_empty());
+        forwarder.handle_timeout(&mut common, timer_c);
+        assert_eq!(forwarder.contexts(), 1);
     }
 }

@@ -2,17 +2,16 @@
 //! (RFC 3261 sections 16.5 and 16.7 step 4).
 
 use std::cmp::Reverse;
-use std::time::Instant;
+use std::sync::Arc;
 
 use sip::{Message, Name, NameAddr, Uri};
 
-use super::Forwarder;
 use super::best_response::Candidate;
 use super::context::Context;
-use super::target_set::arranged;
 use crate::core::binding::AddressOfRecord;
-use crate::core::branch_name::BranchName;
-use crate::core::common::CommonState;
+use crate::core::hook::{Decision, FailurePoint, Hook, NewTargets, Points, static_route};
+use crate::core::policy::Policy;
+use crate::core::query::Answer;
 use crate::core::target::{Target, Way, is_for_sips};
 use crate::core::uri;
 
@@ -22,79 +21,83 @@ struct Place {
     q: u16,
 }
 
-impl Forwarder {
-    /// Follows a 3xx response, where that is wanted and allowed. Returns the response where it is not
-    /// followed; what of one that is cannot be remains a candidate for the best response.
-    pub(crate) fn recurse(
-        &mut self,
-        common: &mut CommonState,
-        now: Instant,
-        name: BranchName,
-        context: &mut Context,
-        mut response: Message,
-    ) -> Option<Message> {
-        let policy = &common.policy.forwarding;
-        let is_wanted = policy.recursion && context.is_responsible && context.may_go_on(now);
-        // A 305 names a proxy instead of a place, and a 380 explains itself in its body.
-        if !is_wanted || !matches!(response.status(), Some(300..=302)) {
-            return Some(response);
+/// Follows 3xx responses, where that is wanted and allowed; what of one cannot be followed remains a candidate for the best
+/// response.
+#[derive(Debug, Default)]
+pub(crate) struct Recursion {
+    is_wanted: bool,
+}
+
+impl Hook for Recursion {
+    fn points(&self) -> Points {
+        match self.is_wanted {
+            true => Points::FAILURE,
+            false => Points::default(),
         }
-        let room = policy
-            .maximum_targets
-            .saturating_sub(context.known_targets());
-        let forking = policy.forking;
-        let Some(places) = take_places(&mut response, context, room) else {
-            return Some(response);
+    }
+
+    fn set_policy(&mut self, policy: &Arc<Policy>) {
+        self.is_wanted = policy.forwarding.recursion;
+    }
+
+    fn on_failure(
+        &mut self,
+        point: &mut FailurePoint<'_>,
+        _answer: Option<&Answer>,
+    ) -> Decision<NewTargets> {
+        let context = point.context;
+        let Candidate::Received(response) = &mut *point.candidate else {
+            return Decision::Continue;
         };
-        let groups = places
-            .chunk_by(|one, other| one.q == other.q)
-            .map(|group| {
-                let targets = group.iter();
-                let targets = targets.map(|place| self.target_at(common, now, place, context));
-                targets.collect()
-            })
-            .collect::<Vec<Vec<Target>>>();
+        let may_recurse = context.is_responsible && context.may_go_on(point.now);
+        // A 305 names a proxy instead of a place, and a 380 explains itself in its body.
+        if !may_recurse || !matches!(response.status(), Some(300..=302)) {
+            return Decision::Continue;
+        }
+        let maximum = point.policy.forwarding.maximum_targets;
+        let room = maximum.saturating_sub(context.known_targets());
+        let Some(places) = take_places(response, context, room) else {
+            return Decision::Continue;
+        };
         let candidate = if response.contains(Name::Contact) {
-            Some(Candidate::Received(response))
-        } else if groups.is_empty() {
+            Some(Candidate::Received(response.clone()))
+        } else if places.is_empty() {
             // All of it has been tried.
             Some(Candidate::Presumed(480))
         } else {
             None
         };
-        self.end_branch(common, name, context, candidate);
-        context.targets.insert(arranged(groups, forking, room));
-        None
+        let mut groups: Vec<Vec<Target>> = Vec::new();
+        for group in places.chunk_by(|one, other| one.q == other.q) {
+            groups.push(group.iter().map(|place| target_at(point, place)).collect());
+        }
+        Decision::Act(NewTargets { groups, candidate })
     }
+}
 
-    /// The target that a place stands for. Where a static route has led the request on, those routes are for the place
-    /// as well: the client would come back and be routed so. Who has called a user is not brought along a
-    /// static route by that user's phone: such routes may ask more of a caller than users do. A user of
-    /// ours is looked up here.
-    fn target_at(
-        &mut self,
-        common: &mut CommonState,
-        now: Instant,
-        place: &Place,
-        context: &Context,
-    ) -> Target {
-        if context.is_routed
-            && let Some(method) = context.request.method()
-        {
-            let request = Message::request(method.clone(), &place.uri);
-            if let Some(routed) = self.static_route(common, now, &request, None) {
-                return Target::by_route(&place.uri, routed.next_hops);
-            }
+/// The target that a place stands for. Where a static route has led the request on, those routes are for the place
+/// as well: the client would come back and be routed so. Who has called a user is not brought along a
+/// static route by that user's phone: such routes may ask more of a caller than users do. A user of
+/// ours is looked up here.
+fn target_at(point: &mut FailurePoint<'_>, place: &Place) -> Target {
+    let context = point.context;
+    if context.is_routed
+        && let Some(method) = context.request.method()
+    {
+        let request = Message::request(method.clone(), &place.uri);
+        let dispatcher = &mut *point.dispatcher;
+        if let Some(routed) = static_route(point.policy, dispatcher, point.now, &request, None) {
+            return Target::by_route(&place.uri, routed.next_hops);
         }
-        let mut target = Target::as_requested(&place.uri, None);
-        if let Ok(Uri::Sip(uri)) = Uri::parse(&place.uri)
-            && let Some(domain) = common.identity.domain(&uri.into(), context.arrival.local)
-            && let Some(address) = AddressOfRecord::new(&uri, domain)
-        {
-            target.ways = [Way::User(address)].into();
-        }
-        target
     }
+    let mut target = Target::as_requested(&place.uri, None);
+    if let Ok(Uri::Sip(uri)) = Uri::parse(&place.uri)
+        && let Some(domain) = point.identity.domain(&uri.into(), context.arrival.local)
+        && let Some(address) = AddressOfRecord::new(&uri, domain)
+    {
+        target.ways = [Way::User(address)].into();
+    }
+    target
 }
 
 /// Takes the contacts out of a 3xx response that are to be tried, the most preferred first; `None`

@@ -17,6 +17,7 @@ use crate::core::binding::{AddressOfRecord, Binding};
 use crate::core::common::CommonState;
 use crate::core::event::{EndedBy, Event};
 use crate::core::forward::path_value;
+use crate::core::hook::{Asked, Points, Resumed, RouteAction, RoutePoint};
 use crate::core::incoming::{Addressee, IncomingRequest};
 use crate::core::interface::Interface;
 use crate::core::pending::PendingQuery;
@@ -24,15 +25,40 @@ use crate::core::policy::{Forking, Mode};
 use crate::core::query::{Answer, Query};
 use crate::core::registrar::registration::{is_first_hop, supports};
 use crate::core::rejection::{NOT_FOUND, Rejection};
+use crate::core::routing::Routed;
 use crate::core::target::Target;
 
 impl Forwarder {
+    /// Asks the hooks where a request goes.
+    pub(crate) fn ask_route(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        incoming: &IncomingRequest,
+        resumed: Option<&Resumed>,
+    ) -> Asked<RouteAction> {
+        if !common.hooks.are_at(Points::ROUTE) {
+            return Asked::Continue;
+        }
+        let mut point = RoutePoint {
+            request: &incoming.request,
+            now,
+            is_routable: matches!(incoming.class.addressee, Addressee::Routed),
+            choice: next_hop::choice(common, &incoming.request),
+            dispatcher: &mut self.groups.dispatcher,
+        };
+        common.hooks.ask(Points::ROUTE, resumed, |hook, answer| {
+            hook.on_route(&mut point, answer)
+        })
+    }
+
     /// Brings a request to whom it is for, who is neither the registrar nor this element.
     pub(crate) fn handle_request(
         &mut self,
         common: &mut CommonState,
         now: Instant,
         incoming: IncomingRequest,
+        routed: Option<Routed>,
     ) {
         let IncomingRequest {
             server,
@@ -41,6 +67,7 @@ impl Forwarder {
             mut request,
             fingerprint,
             class,
+            ..
         } = incoming;
         if !common.has_room(request.wire_length()) {
             common.refuse(now, server, &request, &common.overloaded());
@@ -58,6 +85,10 @@ impl Forwarder {
             fingerprint,
         ));
         context.is_in_dialog = class.is_in_dialog;
+        if let Some(routed) = routed {
+            self.follow_route(common, now, server, context, routed);
+            return;
+        }
         match class.addressee {
             Addressee::Registrar | Addressee::Element => {}
             Addressee::User(address) => self.look_up(common, now, server, context, address),
@@ -67,7 +98,7 @@ impl Forwarder {
                 self.begin(common, now, server, &context);
                 self.drive(common, now, server, context);
             }
-            Addressee::Routed => self.follow_route(common, now, server, context),
+            Addressee::Routed => self.abandon(common, now, server, &context, &NOT_FOUND),
         }
     }
 
@@ -78,14 +109,10 @@ impl Forwarder {
         now: Instant,
         server: ServerId,
         mut context: Box<Context>,
+        routed: Routed,
     ) {
         let is_redirected = common.policy.mode(&context.request) == Mode::Redirect;
         let uri = context.request.request_uri().unwrap_or_default();
-        let choice = next_hop::choice(common, &context.request);
-        let Some(routed) = self.static_route(common, now, &context.request, choice) else {
-            self.abandon(common, now, server, &context, &NOT_FOUND);
-            return;
-        };
         self.begin(common, now, server, &context);
         if !is_redirected {
             common.transactions.set_taken_on(server);

@@ -10,10 +10,15 @@ use sip::{Flow, Message, Method, Name, Transport};
 use super::Forwarder;
 use super::best_response::Candidate;
 use super::context::{Cancel, Context};
+use super::target_set::arranged;
 use crate::core::branch_name::BranchName;
 use crate::core::common::CommonState;
 use crate::core::dialogs::{Answered, Uac};
 use crate::core::event::{self, EndedBy, Event, HopOutcome};
+use crate::core::hook::{
+    Asked, DialogEndPoint, DropReply, FailurePoint, NewTargets, Points, ReplyPoint, Resumed,
+};
+use crate::core::pending::{EndedDialog, ParkedAt};
 use crate::core::rejection::{NOT_FOUND, Rejection};
 
 impl Forwarder {
@@ -34,9 +39,41 @@ impl Forwarder {
         let Some(name) = self.clients.get(client) else {
             return;
         };
-        let status = response.status().unwrap_or(0);
         response.remove_first_value(Name::Via);
+        self.take_response(common, now, (client, name), response, None);
+    }
+
+    /// Asks the hooks about a response on a branch, and goes on with it.
+    pub(crate) fn take_response(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        (client, name): (ClientId, BranchName),
+        mut response: Message,
+        resumed: Option<Resumed>,
+    ) {
+        let status = response.status().unwrap_or(0);
         let has_via = response.contains(Name::Via);
+        let asked = common
+            .hooks
+            .ask(Points::REPLY, resumed.as_ref(), |hook, answer| {
+                let point = ReplyPoint {
+                    response: &response,
+                };
+                hook.on_reply(&point, answer)
+            });
+        match asked {
+            Asked::Act(DropReply) if status < 200 => return,
+            Asked::Act(DropReply) | Asked::Continue => {}
+            Asked::Park(hook, query) => {
+                let parked = ParkedAt::Reply(client, name, response);
+                match common.park(now, (hook, query), parked) {
+                    // It goes on unasked where there is no room.
+                    Err(Some(ParkedAt::Reply(_, _, unasked))) => response = unasked,
+                    _ => return,
+                }
+            }
+        }
         let Some(mut context) = self.contexts.remove(&mut common.held, &name.0) else {
             // Another 2xx, when all else is over: each goes upstream (step 5, RFC 6026).
             if has_via && is_success(status) && is_invite(&response) {
@@ -46,6 +83,11 @@ impl Forwarder {
             }
             return;
         };
+        if resumed.is_some() && !(200..300).contains(&status) && !context.has_sent(name.1, client) {
+            // The branch has gone on without it.
+            self.contexts.insert(&mut common.held, name.0, context);
+            return;
+        }
         let uac = Uac::Request(&context.request);
         let answered = self.dialogs.answer(&mut response, &common.identity, uac);
         if context.is_in_dialog {
@@ -76,7 +118,10 @@ impl Forwarder {
             200..300 if has_via => {
                 self.handle_success(common, now, client, name, &mut context, response)
             }
-            _ => self.handle_failure(common, now, name, &mut context, has_via.then_some(response)),
+            _ => {
+                let response = has_via.then_some(response);
+                self.handle_failure(common, now, (client, name), &mut context, response);
+            }
         }
         self.drive(common, now, name.0, context);
     }
@@ -101,7 +146,8 @@ impl Forwarder {
             _ => HopOutcome::Unreachable,
         };
         self.note_failure(common, now, name, &context, outcome);
-        self.fail_branch(common, now, name, &mut context, Candidate::Presumed(status));
+        let candidate = Candidate::Presumed(status);
+        self.take_failure(common, now, (client, name), &mut context, candidate, None);
         self.drive(common, now, name.0, context);
     }
 
@@ -187,6 +233,15 @@ impl Forwarder {
                 true => common.statistics.calls_answered += 1,
                 false => common.statistics.calls_failed += 1,
             }
+        }
+        if common.hooks.are_at(Points::DIALOG_END) && ends_dialog(context, status) {
+            let request = &context.request;
+            let dialog = EndedDialog {
+                call_id: request.call_id().unwrap_or_default().to_owned(),
+                from_tag: request.from_tag().unwrap_or_default().to_owned(),
+                to_tag: request.to_tag().unwrap_or_default().to_owned(),
+            };
+            ask_dialog_end(common, now, dialog, None);
         }
         if common.reports_users
             && let Some(event) = final_event(context, (status, reason), how)
@@ -309,7 +364,7 @@ impl Forwarder {
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        name: BranchName,
+        (client, name): (ClientId, BranchName),
         context: &mut Context,
         response: Option<Message>,
     ) {
@@ -323,17 +378,100 @@ impl Forwarder {
             Some(response) if is_our_doing && response.status() == Some(487) => {
                 Candidate::Terminated(response)
             }
-            Some(response) => match self.recurse(common, now, name, context, response) {
-                Some(response) => Candidate::Received(response),
-                None => return,
-            },
+            Some(response) => Candidate::Received(response),
         };
+        self.take_failure(common, now, (client, name), context, candidate, None);
+    }
+
+    /// Asks the hooks about a branch that has failed at a next hop, and goes on with it.
+    fn take_failure(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        (client, name): (ClientId, BranchName),
+        context: &mut Context,
+        mut candidate: Candidate,
+        resumed: Option<Resumed>,
+    ) {
+        let asked = match candidate {
+            Candidate::Terminated(_) => Asked::Continue,
+            _ => self.ask_failure(common, now, context, &mut candidate, resumed.as_ref()),
+        };
+        match asked {
+            Asked::Continue => {}
+            Asked::Act(NewTargets { groups, candidate }) => {
+                let policy = &common.policy.forwarding;
+                let (forking, maximum) = (policy.forking, policy.maximum_targets);
+                let room = maximum.saturating_sub(context.known_targets());
+                self.end_branch(common, name, context, candidate);
+                context.targets.insert(arranged(groups, forking, room));
+                return;
+            }
+            Asked::Park(hook, query) => {
+                let parked = ParkedAt::Failure(client, name, candidate);
+                match common.park(now, (hook, query), parked) {
+                    Ok(id) => {
+                        if let Some(forwarded) = context.forwarded_mut(name.1) {
+                            forwarded.parked = Some(id);
+                            self.arm(name, forwarded, None);
+                        }
+                        return;
+                    }
+                    // It goes on unasked where there is no room.
+                    Err(Some(ParkedAt::Failure(_, _, unasked))) => candidate = unasked,
+                    Err(_) => return,
+                }
+            }
+        }
         let is_global = candidate.status() >= 600;
         self.fail_branch(common, now, name, context, candidate);
         if is_global {
             context.is_stopped = true;
             self.cancel_branches(common, now, name.0, context);
         }
+    }
+
+    fn ask_failure(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        context: &Context,
+        candidate: &mut Candidate,
+        resumed: Option<&Resumed>,
+    ) -> Asked<NewTargets> {
+        let mut point = FailurePoint {
+            now,
+            policy: &common.policy,
+            identity: &common.identity,
+            dispatcher: &mut self.groups.dispatcher,
+            context,
+            candidate,
+        };
+        common.hooks.ask(Points::FAILURE, resumed, |hook, answer| {
+            hook.on_failure(&mut point, answer)
+        })
+    }
+
+    /// Goes on with a failure that a hook has parked.
+    pub(crate) fn resume_failure(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        (client, name): (ClientId, BranchName),
+        candidate: Candidate,
+        resumed: Option<Resumed>,
+    ) {
+        let Some(mut context) = self.contexts.remove(&mut common.held, &name.0) else {
+            return;
+        };
+        if let Some(forwarded) = context.forwarded_mut(name.1)
+            && forwarded.client == client
+        {
+            forwarded.parked = None;
+            let branch = (client, name);
+            self.take_failure(common, now, branch, &mut context, candidate, resumed);
+        }
+        self.drive(common, now, name.0, context);
     }
 
     /// Takes in that a next hop has brought no response to a request.
@@ -444,12 +582,39 @@ fn final_event(context: &Context, (status, reason): (u16, &str), how: Final<'_>)
             }),
         });
     }
-    let has_ended = (is_success(status) || status == 481) && request.method() == Some(&Method::Bye);
-    has_ended.then(|| Event::CallEnded {
+    ends_dialog(context, status).then(|| Event::CallEnded {
         call_id: request.call_id().unwrap_or_default().to_owned(),
         from_tag: request.from_tag().unwrap_or_default().to_owned(),
         to_tag: request.to_tag().unwrap_or_default().to_owned(),
     })
+}
+
+/// Whether a dialog has ended with this response to a request.
+fn ends_dialog(context: &Context, status: u16) -> bool {
+    (is_success(status) || status == 481) && context.request.method() == Some(&Method::Bye)
+}
+
+/// Asks the hooks about a dialog that has ended. Nothing waits for them.
+pub(crate) fn ask_dialog_end(
+    common: &mut CommonState,
+    now: Instant,
+    dialog: EndedDialog,
+    resumed: Option<Resumed>,
+) {
+    let point = DialogEndPoint {
+        call_id: &dialog.call_id,
+        from_tag: &dialog.from_tag,
+        to_tag: &dialog.to_tag,
+    };
+    let asked = common
+        .hooks
+        .ask(Points::DIALOG_END, resumed.as_ref(), |hook, answer| {
+            hook.on_dialog_end(&point, answer)
+        });
+    if let Asked::Park(hook, query) = asked {
+        // Where there is no room, nobody is told.
+        let _ = common.park(now, (hook, query), ParkedAt::DialogEnd(dialog));
+    }
 }
 
 /// Where a request has gone.

@@ -20,6 +20,7 @@ use crate::core::authentication::{Entitlement, entitlement, strip_credentials};
 use crate::core::common::CommonState;
 use crate::core::dialogs::{Answered, Uac};
 use crate::core::forward::{self, Forwarding, is_record_routed, max_breadth};
+use crate::core::hook::{Asked, Points, RouteAction, RoutePoint};
 use crate::core::incoming::Addressee;
 use crate::core::interface::Interface;
 use crate::core::pending::{PendingQuery, StatelessRequest};
@@ -253,6 +254,29 @@ impl Forwarder {
         text.push_str(proof.as_str());
     }
 
+    /// Asks the hooks where a request goes.
+    fn ask_stateless_route(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        passing: &StatelessRequest,
+        addressee: &Addressee,
+    ) -> Asked<RouteAction> {
+        if !common.hooks.are_at(Points::ROUTE) {
+            return Asked::Continue;
+        }
+        let mut point = RoutePoint {
+            request: &passing.request,
+            now,
+            is_routable: matches!(addressee, Addressee::Routed),
+            choice: next_hop::choice(common, &passing.request),
+            dispatcher: &mut self.groups.dispatcher,
+        };
+        common.hooks.ask(Points::ROUTE, None, |hook, answer| {
+            hook.on_route(&mut point, answer)
+        })
+    }
+
     /// Sends a request to where it is for, or finds out where that is.
     fn pass_on(
         &mut self,
@@ -262,6 +286,21 @@ impl Forwarder {
         addressee: Addressee,
     ) {
         strip_credentials(common, &mut passing.request);
+        match self.ask_stateless_route(common, now, &passing, &addressee) {
+            // It belongs to no transaction that could wait.
+            Asked::Continue | Asked::Park(..) => {}
+            Asked::Act(RouteAction::Refuse(refusal)) => {
+                let rejection = refusal.rejection();
+                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
+                return;
+            }
+            Asked::Act(RouteAction::To(routed)) => {
+                let uri = passing.request.request_uri().unwrap_or_default();
+                passing.target = Some(Target::by_route(uri, routed.next_hops));
+                self.forward_passing(common, now, passing);
+                return;
+            }
+        }
         match addressee {
             Addressee::Requested(target) => {
                 passing.target = Some(target);
@@ -273,17 +312,7 @@ impl Forwarder {
                     self.refuse_waiting(common, now, pending);
                 }
             }
-            Addressee::Routed => {
-                let choice = next_hop::choice(common, &passing.request);
-                let Some(routed) = self.static_route(common, now, &passing.request, choice) else {
-                    common.refuse_stateless(now, &passing.arrival, &passing.request, &NOT_FOUND);
-                    return;
-                };
-                let uri = passing.request.request_uri().unwrap_or_default();
-                passing.target = Some(Target::by_route(uri, routed.next_hops));
-                self.forward_passing(common, now, passing);
-            }
-            Addressee::Registrar | Addressee::Element => {
+            Addressee::Registrar | Addressee::Element | Addressee::Routed => {
                 common.refuse_stateless(now, &passing.arrival, &passing.request, &NOT_FOUND);
             }
         }

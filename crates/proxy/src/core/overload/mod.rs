@@ -44,7 +44,7 @@ pub(crate) enum Admission {
 }
 
 /// What overload control has refused, and what it sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, derive_more::AddAssign)]
 pub struct OverloadStatistics {
     /// Requests refused because all sources together sent more than the rate.
     pub over_rate: u64,
@@ -62,35 +62,20 @@ pub struct OverloadStatistics {
     /// Now: sources with a rate of their own.
     pub sources: u64,
     /// Now: how long the last message waited between the socket and the core.
-    pub queue_delay: Duration,
+    pub queue_delay: Largest<Duration>,
     /// Now: whether new calls are refused because messages wait too long.
-    pub is_overloaded: bool,
+    pub is_overloaded: Largest<bool>,
 }
 
-/// The counters and gauges of several workers together; of the gauges that do not add up, the worst.
-impl AddAssign for OverloadStatistics {
-    fn add_assign(&mut self, other: OverloadStatistics) {
-        // Taken apart, so that no counter can be forgotten.
-        let OverloadStatistics {
-            over_rate,
-            over_source_rate,
-            scans_ignored,
-            over_queue_delay,
-            over_transactions,
-            draining,
-            sources,
-            queue_delay,
-            is_overloaded,
-        } = other;
-        self.over_rate += over_rate;
-        self.over_source_rate += over_source_rate;
-        self.scans_ignored += scans_ignored;
-        self.over_queue_delay += over_queue_delay;
-        self.over_transactions += over_transactions;
-        self.draining += draining;
-        self.sources += sources;
-        self.queue_delay = self.queue_delay.max(queue_delay);
-        self.is_overloaded |= is_overloaded;
+/// A gauge of several workers that is their largest, not their sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Largest<T>(pub T);
+
+impl<T: Ord> AddAssign for Largest<T> {
+    fn add_assign(&mut self, other: Largest<T>) {
+        if other > *self {
+            *self = other;
+        }
     }
 }
 
@@ -234,8 +219,8 @@ impl OverloadControl {
                 .into_iter()
                 .max()
                 .unwrap_or(0) as u64,
-            queue_delay: self.queue.waited(),
-            is_overloaded: self.queue.is_standing(),
+            queue_delay: Largest(self.queue.waited()),
+            is_overloaded: Largest(self.queue.is_standing()),
             ..self.statistics
         }
     }

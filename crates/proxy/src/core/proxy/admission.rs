@@ -11,8 +11,9 @@ use bytes::Bytes;
 use sip::{Flow, Message, Method, Peek, Violation};
 
 use super::Proxy;
-use crate::core::common::OUR_TAG;
+use crate::core::common::{CommonState, OUR_TAG};
 use crate::core::forwarder::Forwarder;
+use crate::core::hook::Points;
 use crate::core::overload::{Admission, Challenged, Judged, Proofs, Surroundings};
 use crate::core::routing::Dropped;
 
@@ -25,19 +26,17 @@ impl Proxy {
     /// [`accept_message`](Proxy::accept_message) for a message that nobody has read yet: an INVITE or an ACK that came as
     /// a datagram, and is likely to be refused.
     pub fn accept_octets(&mut self, now: Instant, waited: Duration, flow: Flow, octets: Bytes) {
-        // Who is dropped for what else his requests say is found out by reading it.
-        let drops = &self.common.policy.routing.drop;
-        let peek = match drops.user_agents.is_empty() {
-            true => Peek::read(&octets),
-            false => None,
+        // What hooks say of messages is found out by reading them.
+        let peek = match self.common.hooks.are_at(Points::MESSAGE) {
+            true => None,
+            false => Peek::read(&octets),
         };
         // Whether the dialog of one that names one is ours is found out by reading it.
         let peek =
             peek.filter(|request| *request.method() == Method::Ack || request.to_tag().is_none());
         let mut admission = None;
         if let Some(request) = peek {
-            if drops.has_address(flow.remote.ip()) {
-                self.common.statistics.dropped_addresses += 1;
+            if self.is_dropped(&flow, None) {
                 return;
             }
             self.common.overload.note_waited(now, waited);
@@ -69,22 +68,8 @@ impl Proxy {
     /// A message leads through more code than the processor keeps at hand. Of many that have come together, each part of
     /// the way is best gone by all before the next.
     pub fn accept_message(&mut self, now: Instant, waited: Duration, flow: Flow, message: Message) {
-        match self
-            .common
-            .policy
-            .routing
-            .drop
-            .check(flow.remote.ip(), &message)
-        {
-            Some(Dropped::Address) => {
-                self.common.statistics.dropped_addresses += 1;
-                return;
-            }
-            Some(Dropped::UserAgent) => {
-                self.common.statistics.dropped_user_agents += 1;
-                return;
-            }
-            None => {}
+        if self.is_dropped(&flow, Some(&message)) {
+            return;
         }
         self.common.overload.note_waited(now, waited);
         let admission = match message.is_request() {
@@ -138,14 +123,7 @@ impl Proxy {
     /// Takes octets that are no whole message: answered 400 where they are enough of a request for
     /// that, dropped otherwise.
     pub fn handle_malformed(&mut self, now: Instant, flow: Flow, octets: Bytes) {
-        if self
-            .common
-            .policy
-            .routing
-            .drop
-            .has_address(flow.remote.ip())
-        {
-            self.common.statistics.dropped_addresses += 1;
+        if self.is_dropped(&flow, None) {
             return;
         }
         let violation = Violation {
@@ -156,6 +134,22 @@ impl Proxy {
             Ok(message) => self.common.reject(now, &flow, &message, &violation),
             Err(_) => self.common.statistics.malformed += 1,
         }
+    }
+
+    /// Whether something that has come is dropped, which is counted. `message`: what it is, where it has been read.
+    fn is_dropped(&mut self, flow: &Flow, message: Option<&Message>) -> bool {
+        let CommonState {
+            hooks, statistics, ..
+        } = &mut self.common;
+        let dropped = hooks
+            .on_source(flow.remote.ip())
+            .or_else(|| hooks.on_message(message?));
+        match dropped {
+            Some(Dropped::Address) => statistics.dropped_addresses += 1,
+            Some(Dropped::UserAgent) => statistics.dropped_user_agents += 1,
+            None => {}
+        }
+        dropped.is_some()
     }
 
     /// Judges a request by itself and by what is known besides. `whole` reads it where that has to be done.

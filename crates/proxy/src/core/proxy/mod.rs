@@ -6,30 +6,35 @@
 
 mod admission;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use ahash::RandomState;
 use rand_chacha::ChaCha12Rng;
 use sip::transaction::{ServerId, TransactionEvent, TransactionKey};
 use sip::{ConnectionId, Flow, Message, Method, Target, Transmit};
 
-use super::authentication::{Authenticated, Authenticator, strip_credentials};
-use super::common::CommonState;
+use super::authentication::{Authenticator, strip_credentials};
+use super::common::{CommonState, hash_keys};
 use super::config::Config;
 use super::event::Event;
-use super::forwarder::Forwarder;
+use super::forwarder::{Forwarder, Recursion, ask_dialog_end};
+use super::hook::{
+    Asked, DropLists, Hook, Points, Refusal, RequestPoint, Resumed, RouteAction, StaticRoutes,
+};
 use super::incoming::{Addressee, IncomingRequest};
 use super::interface::Interface;
 use super::keep_alive::policy::KeepAliveMethod;
 use super::keep_alive::{KeepAliveAction, KeepAlives, LINE_ENDS, options};
 use super::keys::Keys;
 use super::latency::Latencies;
-use super::pending::PendingQuery;
+use super::pending::{Parked, ParkedAt, PendingQuery};
 use super::policy::Policy;
 use super::query::{Answer, Query, QueryId};
 use super::registrar::Registrar;
-use super::rejection::NO_TRANSACTION;
+use super::rejection::{NO_TRANSACTION, Rejection};
 use super::routing::{MemberHealth, MemberState};
 use super::statistics::Statistics;
 
@@ -41,6 +46,8 @@ pub struct Proxy {
     registrar: Registrar,
     forwarder: Forwarder,
     keep_alives: KeepAlives,
+    /// The INVITEs that a hook has parked before they were forwarded: they may be cancelled.
+    parked_invites: HashMap<ServerId, QueryId, RandomState>,
 }
 
 impl Proxy {
@@ -50,12 +57,18 @@ impl Proxy {
         let rng = &mut rng;
         let keys = config.keys.clone().unwrap_or_else(|| Keys::draw(rng));
         Proxy {
-            common: CommonState::new(&config, &keys, rng),
+            common: CommonState::new(&config, &keys, built_in_hooks(), rng),
             authenticator: Authenticator::new(&keys, rng),
             registrar: Registrar::new(&config.registrar),
             forwarder: Forwarder::new(&config.policy, &keys, rng),
             keep_alives: KeepAlives::new(&keys, &config.policy.keep_alive),
+            parked_invites: HashMap::with_hasher(hash_keys(rng)),
         }
+    }
+
+    /// Adds a hook behind those that there are.
+    pub fn add_hook(&mut self, hook: Box<dyn Hook>) {
+        self.common.hooks.add(hook, &self.common.policy);
     }
 
     /// Takes a message that has arrived. A request that breaks a rule is answered, a response that
@@ -338,31 +351,152 @@ impl Proxy {
             request,
             fingerprint,
             class,
+            confirmation: None,
         };
-        if let Some(authenticated) = self.authenticator.authenticate(common, now, incoming) {
-            self.serve(now, authenticated);
+        self.take_request(now, incoming, None);
+    }
+
+    /// Asks the hooks about a request, and finds out who has sent it.
+    fn take_request(&mut self, now: Instant, incoming: IncomingRequest, resumed: Option<Resumed>) {
+        let common = &mut self.common;
+        let asked = common
+            .hooks
+            .ask(Points::REQUEST, resumed.as_ref(), |hook, answer| {
+                hook.on_request(&request_point(&incoming), answer)
+            });
+        let incoming = match self.go_on(now, asked, incoming, ParkedAt::Request) {
+            Some(incoming) => incoming,
+            None => return,
+        };
+        let authenticated = self
+            .authenticator
+            .authenticate(&mut self.common, now, incoming);
+        if let Some(incoming) = authenticated {
+            self.serve(now, incoming);
         }
     }
 
     /// Brings a request to whom it is for.
-    fn serve(&mut self, now: Instant, authenticated: Authenticated) {
+    fn serve(&mut self, now: Instant, mut incoming: IncomingRequest) {
         let common = &mut self.common;
-        let Authenticated {
-            mut incoming,
-            confirmation,
-        } = authenticated;
         match incoming.class.addressee {
-            Addressee::Registrar => {
-                self.registrar.register(common, now, incoming, confirmation);
-            }
+            Addressee::Registrar => self.register(now, incoming, None),
             Addressee::Element => {
                 self.registrar
                     .answer(common, now, incoming.server, &incoming.request);
             }
             Addressee::User(_) | Addressee::Requested(_) | Addressee::Routed => {
                 strip_credentials(common, &mut incoming.request);
-                self.forwarder.handle_request(common, now, incoming);
+                self.route(now, incoming, None);
             }
+        }
+    }
+
+    /// Asks the hooks about a REGISTER, and carries it out.
+    fn register(&mut self, now: Instant, incoming: IncomingRequest, resumed: Option<Resumed>) {
+        let common = &mut self.common;
+        let asked = common
+            .hooks
+            .ask(Points::REGISTER, resumed.as_ref(), |hook, answer| {
+                hook.on_register(&request_point(&incoming), answer)
+            });
+        if let Some(incoming) = self.go_on(now, asked, incoming, ParkedAt::Register) {
+            self.registrar.register(&mut self.common, now, incoming);
+        }
+    }
+
+    /// Asks the hooks where a request goes, and forwards it.
+    fn route(&mut self, now: Instant, incoming: IncomingRequest, resumed: Option<Resumed>) {
+        let asked = self
+            .forwarder
+            .ask_route(&mut self.common, now, &incoming, resumed.as_ref());
+        let (asked, routed) = match asked {
+            Asked::Act(RouteAction::To(routed)) => (Asked::Continue, Some(routed)),
+            Asked::Act(RouteAction::Refuse(refusal)) => (Asked::Act(refusal), None),
+            Asked::Continue => (Asked::Continue, None),
+            Asked::Park(hook, query) => (Asked::Park(hook, query), None),
+        };
+        if let Some(incoming) = self.go_on(now, asked, incoming, ParkedAt::Route) {
+            self.forwarder
+                .handle_request(&mut self.common, now, incoming, routed);
+        }
+    }
+
+    /// Does with a request what the hooks have decided. Returns it where it goes on.
+    fn go_on(
+        &mut self,
+        now: Instant,
+        asked: Asked<Refusal>,
+        incoming: IncomingRequest,
+        at: impl Fn(IncomingRequest) -> ParkedAt,
+    ) -> Option<IncomingRequest> {
+        let common = &mut self.common;
+        let (hook, query) = match asked {
+            Asked::Continue => return Some(incoming),
+            Asked::Act(refusal) => {
+                let rejection = refusal.rejection();
+                common.refuse(now, incoming.server, &incoming.request, &rejection);
+                return None;
+            }
+            Asked::Park(hook, query) => (hook, query),
+        };
+        let server = incoming.server;
+        let is_invite = incoming.request.method() == Some(&Method::Invite);
+        let trying = is_invite.then(|| Message::response_to(&incoming.request, 100, "Trying"));
+        match common.park(now, (hook, query), at(incoming)) {
+            Ok(id) => {
+                if let Some(trying) = trying {
+                    self.parked_invites.insert(server, id);
+                    common.transactions.respond(now, server, trying);
+                }
+            }
+            Err(parked) => {
+                if let Some(incoming) = parked.and_then(ParkedAt::into_request) {
+                    let rejection = common.overloaded();
+                    common.refuse(now, server, &incoming.request, &rejection);
+                }
+            }
+        }
+        None
+    }
+
+    /// Ends the waiting of an INVITE that is cancelled while a hook has parked it. Returns whether it did wait.
+    fn cancel_parked(&mut self, now: Instant, cancelled: ServerId) -> bool {
+        let common = &mut self.common;
+        let id = self.parked_invites.remove(&cancelled);
+        let pending = id.and_then(|id| common.take_pending(id));
+        let Some(PendingQuery::Hook(parked)) = pending else {
+            return false;
+        };
+        if let Some(incoming) = parked.what.into_request() {
+            let rejection = Rejection::new(487, "Request Terminated");
+            common.refuse(now, cancelled, &incoming.request, &rejection);
+        }
+        true
+    }
+
+    /// Goes on with what a hook has parked.
+    fn resume_parked(&mut self, now: Instant, parked: Parked, answer: Answer) {
+        let resumed = Some((parked.hook, answer));
+        let (common, forwarder) = (&mut self.common, &mut self.forwarder);
+        match parked.what {
+            ParkedAt::Request(incoming) => {
+                self.parked_invites.remove(&incoming.server);
+                self.take_request(now, incoming, resumed);
+            }
+            ParkedAt::Register(incoming) => self.register(now, incoming, resumed),
+            ParkedAt::Route(incoming) => {
+                self.parked_invites.remove(&incoming.server);
+                self.route(now, incoming, resumed);
+            }
+            ParkedAt::Branch(name) => forwarder.resume_branch(common, now, name, resumed),
+            ParkedAt::Reply(client, name, response) => {
+                forwarder.take_response(common, now, (client, name), response, resumed);
+            }
+            ParkedAt::Failure(client, name, candidate) => {
+                forwarder.resume_failure(common, now, (client, name), candidate, resumed);
+            }
+            ParkedAt::DialogEnd(dialog) => ask_dialog_end(common, now, dialog, resumed),
         }
     }
 
@@ -381,8 +515,9 @@ impl Proxy {
             return;
         };
         common.respond(now, server, Message::response_to(request, 200, "OK"));
-        if !self.authenticator.cancel(common, now, cancelled) {
-            self.forwarder.cancel(common, now, cancelled);
+        if !self.authenticator.cancel(common, now, cancelled) && !self.cancel_parked(now, cancelled)
+        {
+            self.forwarder.cancel(&mut self.common, now, cancelled);
         }
     }
 
@@ -392,8 +527,8 @@ impl Proxy {
         match pending {
             PendingQuery::Authenticate(server, _) => {
                 let authenticated = self.authenticator.complete(common, now, server, answer);
-                if let Some(authenticated) = authenticated {
-                    self.serve(now, authenticated);
+                if let Some(incoming) = authenticated {
+                    self.serve(now, incoming);
                 }
             }
             PendingQuery::Register(pending) => {
@@ -420,6 +555,7 @@ impl Proxy {
             }
             PendingQuery::Probe(probe) => forwarder.resume_probe(common, now, *probe, answer),
             PendingQuery::Page => self.keep_alives.handle_page(now, answer),
+            PendingQuery::Hook(parked) => self.resume_parked(now, *parked, answer),
         }
     }
 
@@ -455,5 +591,21 @@ impl Proxy {
                 }
             }
         }
+    }
+}
+
+/// The steps that settings ask for.
+fn built_in_hooks() -> Vec<Box<dyn Hook>> {
+    vec![
+        Box::new(DropLists::default()),
+        Box::new(StaticRoutes::default()),
+        Box::new(Recursion::default()),
+    ]
+}
+
+fn request_point(incoming: &IncomingRequest) -> RequestPoint<'_> {
+    RequestPoint {
+        request: &incoming.request,
+        arrival: &incoming.arrival,
     }
 }

@@ -51,19 +51,19 @@ impl Registrar {
         self.clock.set(now, time);
     }
 
-    /// Takes a REGISTER to a domain of ours. `confirmation`: what shows its sender that we know the password too.
+    /// Takes a REGISTER to a domain of ours.
     pub(crate) fn register(
         &mut self,
         common: &mut CommonState,
         now: Instant,
         incoming: IncomingRequest,
-        confirmation: Option<String>,
     ) {
         let IncomingRequest {
             server,
             arrival: flow,
             received,
             request,
+            confirmation,
             ..
         } = incoming;
         let (identity, new_gruus) = (&common.identity, common.gruus.draw());
@@ -222,5 +222,50 @@ fn changes(update: &Update) -> Vec<(String, Duration)> {
                 (contact.contact().to_owned(), interval)
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::common::testing::request;
+    use crate::core::incoming::Addressee;
+
+    fn registered(answer: impl FnOnce(&Query, Instant) -> Answer) -> (Vec<Message>, bool) {
+        let now = Instant::now();
+        let (mut common, ..) = CommonState::for_tests(|_| {});
+        let mut registrar = Registrar::new(&RegistrarConfig::default());
+        let register = request(Method::Register, "sip:example.com");
+        let incoming = common.begin_request(now, register, Addressee::Registrar);
+        registrar.register(&mut common, now, incoming);
+        assert!(common.sent().is_empty());
+        let (id, query) = common.poll_query().expect("a question to the store");
+        let answer = answer(&query, now);
+        let Some(PendingQuery::Register(pending)) = common.take_pending(id) else {
+            panic!("a REGISTER waits");
+        };
+        let registered = registrar.complete(&mut common, now, *pending, answer);
+        (common.sent(), registered.is_some())
+    }
+
+    #[test]
+    fn a_register_is_answered_when_the_store_has_done_what_it_says() {
+        let (sent, is_registered) = registered(|query, _| match query {
+            Query::Update(_, update) => {
+                Answer::Bindings(update.apply(&[]).expect("a first binding").into())
+            }
+            other => panic!("{other:?}"),
+        });
+        assert_eq!((sent[0].status(), is_registered), (Some(200), true));
+        let contact = sent[0].header(Name::Contact).expect("the binding");
+        assert!(contact.starts_with("<sip:alice@192.0.2.9:5060>;expires="));
+    }
+
+    #[test]
+    fn a_register_that_the_store_does_not_carry_out_is_refused() {
+        let (sent, is_registered) = registered(|_, _| Answer::Failed);
+        assert_eq!((sent[0].status(), is_registered), (Some(500), false));
+        let (sent, is_registered) = registered(|_, _| Answer::Full);
+        assert_eq!((sent[0].status(), is_registered), (Some(503), false));
     }
 }

@@ -18,14 +18,13 @@ mod static_route;
 
 pub use address_range::{AddressRange, AddressRangeError};
 pub use dispatcher::{MemberHealth, MemberState};
-pub use drop_list::DropList;
+pub use drop_list::{DropList, Dropped};
 pub use group::{Group, Member, Probing};
 pub use pattern::Pattern;
 pub use settings::{Routing, RoutingError};
-pub use static_route::{Route, RouteTarget};
+pub use static_route::{Route, RouteTarget, Routed};
 
 pub(crate) use dispatcher::{Dispatcher, Outcome};
-pub(crate) use drop_list::Dropped;
 pub(crate) use group::MemberName;
 pub(crate) use probe::{Probe, Probes};
-pub(crate) use static_route::{NextHopUri, Routed};
+pub(crate) use static_route::NextHopUri;

@@ -84,7 +84,7 @@ impl Route {
 
 /// Where a route sends a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Routed {
+pub struct Routed {
     /// In the order in which they are tried.
     pub(crate) next_hops: Vec<NextHopUri>,
 }
