@@ -35,7 +35,7 @@ mod words;
 
 pub use namespace::{Privilege, Unavailable, become_root};
 pub use plan::{Interface, Plan, PlanError};
-pub use preset::{Preset, PresetWords, preset, presets};
+pub use preset::{Preset, preset, presets};
 pub use rule::{RuleWords, network};
 pub use testbed::{
     HOST_VARIABLE, ID_VARIABLE, NETWORK_VARIABLE, Testbed, UnknownHost, UpError, end_programs_of,
@@ -45,4 +45,4 @@ pub use topology::{
     MAXIMUM_LINKS, MAXIMUM_NODES, MAXIMUM_TEXT, Node, READY_MADE, ReadyMade, Topology,
     TopologyError, TopologyLink, read_file, ready_made,
 };
-pub use words::{Words, config, config_instead, config_over, with_files, words};
+pub use words::{PresetWords, Words, config, config_instead, config_over, with_files, words};

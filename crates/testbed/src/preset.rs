@@ -1,7 +1,6 @@
 //! Lines with known figures.
 
 use link::{LinkConfig, LinkWords};
-use serde::Serialize;
 
 /// A line with known figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,17 +11,6 @@ pub struct Preset {
     pub about: String,
     /// What it does to packets.
     pub config: LinkConfig,
-}
-
-/// What is published of a preset: its words.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PresetWords {
-    /// Its name.
-    pub name: String,
-    /// Where the figures come from.
-    pub about: String,
-    /// What it does to packets, in words.
-    pub words: crate::Words,
 }
 
 /// The monthly median of packet loss between regions in per cent (April 1999), Pang 2003, table 5.4: a row for
@@ -154,17 +142,6 @@ fn config(words: &[(&str, &str)]) -> LinkConfig {
         .ok()
         .and_then(|words: LinkWords| words.read().ok())
         .unwrap_or_default()
-}
-
-impl Preset {
-    /// The preset in words.
-    pub fn words(&self) -> PresetWords {
-        PresetWords {
-            name: self.name.clone(),
-            about: self.about.clone(),
-            words: crate::words::words(&self.config),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,13 +2,25 @@
 
 use link::words::Files;
 use link::{Bottleneck, Jitter, LinkConfig, LinkWords};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::preset::preset;
+use crate::preset::{Preset, preset};
 
 /// Words for what a link does to packets, by their names, as [`LinkWords`] has them, and `preset`, on top of which
 /// the others are put. The texts of tables and traces that words name can go along as `files`: a table with their names.
 pub type Words = Map<String, Value>;
+
+/// What is published of a preset: its words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PresetWords {
+    /// Its name.
+    pub name: String,
+    /// Where the figures come from.
+    pub about: String,
+    /// What it does to packets, in words.
+    pub words: Words,
+}
 
 /// The word that stands for several others.
 const PRESET: &str = "preset";
@@ -130,6 +142,17 @@ pub(crate) fn no_file(name: &str) -> Result<String, String> {
     Err(format!(
         "the file {name} cannot be read from here: send its text along, as \"files\""
     ))
+}
+
+impl Preset {
+    /// The preset in words.
+    pub fn words(&self) -> PresetWords {
+        PresetWords {
+            name: self.name.clone(),
+            about: self.about.clone(),
+            words: words(&self.config),
+        }
+    }
 }
 
 #[cfg(test)]

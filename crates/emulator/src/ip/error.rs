@@ -8,9 +8,6 @@ use etherparse::{Ipv4Header, Ipv6Header};
 use super::{v4, v6};
 use crate::protocol::Protocol;
 
-/// The time to live, or hop limit, of what routers send themselves.
-pub(crate) const TIME_TO_LIVE: u8 = 64;
-
 /// What a router tells the sender of a packet that it cannot pass on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Problem {

@@ -12,6 +12,9 @@ use etherparse::{Ipv4Header, Ipv6Header};
 
 use crate::protocol::Protocol;
 
+/// The time to live, or hop limit, of packets that routers send themselves.
+const TIME_TO_LIVE: u8 = 64;
+
 /// Whose packet it is, as far as the packet shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Flow {

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, Ipv4Header, Ipv4HeaderSlice};
 
+use super::TIME_TO_LIVE;
 use crate::protocol::Protocol;
 
 /// A packet whose header and length hold together; the checksum may be wrong.
@@ -72,7 +73,7 @@ pub(crate) fn new_header(
         total_len: (Ipv4Header::MIN_LEN + payload_length) as u16,
         identification,
         dont_fragment: false,
-        time_to_live: super::error::TIME_TO_LIVE,
+        time_to_live: TIME_TO_LIVE,
         protocol: IpNumber(protocol.0),
         source: source.octets(),
         destination: destination.octets(),

@@ -6,6 +6,7 @@ use etherparse::checksum::Sum16BitWords;
 use etherparse::ip_number::{AUTH, IPV6_DEST_OPTIONS, IPV6_FRAG, IPV6_HOP_BY_HOP, IPV6_ROUTE};
 use etherparse::{IpNumber, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice};
 
+use super::TIME_TO_LIVE;
 use crate::protocol::Protocol;
 
 /// The least MTU of a link of IPv6 (RFC 8200 section 5).
@@ -69,7 +70,7 @@ pub(crate) fn new_header(
     let header = Ipv6Header {
         payload_length: payload_length as u16,
         next_header: IpNumber(protocol.0),
-        hop_limit: super::error::TIME_TO_LIVE,
+        hop_limit: TIME_TO_LIVE,
         source: source.octets(),
         destination: destination.octets(),
         ..Ipv6Header::default()
