@@ -6,6 +6,16 @@
 //! A [`Message`] is one buffer with an index of its header fields. Values are parsed when they are
 //! asked for ([`NameAddr`], [`Via`], [`Uri`]), and an edit leaves every octet alone that it is not
 //! about.
+//!
+//! # Parts
+//!
+//! The scanner goes over a message once; the index of [`Message`] and the few values of a [`Peek`] come from it. A header field of
+//! RFC 3261 is a file (`via`, `contact`, `cseq`), which reads, checks and writes its value. [`transaction`] has the four state
+//! machines of section 17 with the corrections of RFC 6026, a file each, and the layer that finds the machine of a message.
+//! [`dialog`] is section 12, [`digest`] authentication without a store (RFC 7616), and [`sdp`] session descriptions, read and
+//! written without loss.
+//!
+//! A [`Flow`] is the way by which a message came (transport, addresses, connection, stream), a [`Target`] is where one goes.
 #![forbid(unsafe_code)]
 
 mod contact;
