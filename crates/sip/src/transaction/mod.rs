@@ -22,6 +22,7 @@ mod index;
 mod keyed;
 mod matching;
 mod routing;
+mod server;
 mod server_invite;
 mod server_non_invite;
 mod servers;
