@@ -8,6 +8,7 @@ use tap::{Direction, SipTap};
 
 use crate::incoming::MalformedReason;
 use crate::keep_alive::is_keep_alive;
+use crate::outbound_message::OutboundMessage;
 use crate::statistics::{AllCounters, Counters};
 use crate::trace;
 
@@ -36,8 +37,7 @@ impl MessageLog {
         is_shown.then(|| message.clone())
     }
 
-    /// Whether there is a capture, for which flows have to tell the true addresses.
-    pub(crate) fn has_capture(&self) -> bool {
+    fn has_capture(&self) -> bool {
         self.capture.is_some()
     }
 
@@ -67,13 +67,22 @@ impl MessageLog {
         trace::sending(transmit);
     }
 
-    /// A message has been sent.
-    pub(crate) fn sent(&self, flow: &Flow, message: &[u8]) {
-        if is_keep_alive(message) {
-            return;
+    /// Messages have been sent together. `flow_of` is asked where they are captured.
+    pub(crate) fn sent<'a>(
+        &self,
+        transport: Transport,
+        messages: impl Iterator<Item = &'a OutboundMessage>,
+        flow_of: impl Fn(&OutboundMessage) -> Flow,
+    ) {
+        let mut count = 0;
+        for message in messages.filter(|message| !is_keep_alive(&message.payload)) {
+            count += 1;
+            if self.has_capture() {
+                self.capture(&flow_of(message), Direction::Outbound, &message.payload);
+            }
         }
-        self.counters(flow.transport).messages_sent.increment();
-        self.capture(flow, Direction::Outbound, message);
+        // One counter for all threads is dear: it is changed once.
+        self.counters(transport).messages_sent.add(count);
     }
 
     fn capture(&self, flow: &Flow, direction: Direction, message: &[u8]) {

@@ -151,11 +151,16 @@ impl Connection {
         let _ = self.queue.push_for_task(pong);
     }
 
-    /// A message has been sent, or is about to be.
-    pub(crate) fn sent(&self, now: Instant, message: &OutboundMessage) {
+    /// Messages have been sent together.
+    pub(crate) fn sent<'a>(
+        &self,
+        now: Instant,
+        messages: impl Iterator<Item = &'a OutboundMessage>,
+    ) {
         self.activity.touch(now);
-        if message.transaction.is_some() {
-            self.awaiting_response().sent(now, message.transaction);
+        let mut awaiting_response = self.awaiting_response();
+        for message in messages {
+            awaiting_response.sent(now, message.transaction);
         }
     }
 

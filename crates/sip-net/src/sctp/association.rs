@@ -121,8 +121,10 @@ impl AssociationTask<'_> {
     pub(super) fn sent(&self, message: OutboundMessage, refused: Option<SendError>) {
         match refused {
             None => {
-                self.connection.sent(Instant::now(), &message);
-                self.sctp.log.sent(&self.flow, &message.payload);
+                let message = || std::iter::once(&message);
+                self.connection.sent(Instant::now(), message());
+                let log = &self.sctp.log;
+                log.sent(self.flow.transport, message(), |_| self.flow);
             }
             Some(error) => {
                 let failure = message.failed(error);

@@ -42,10 +42,11 @@ impl Flush for AssociationSender {
                 }))
             };
             leaving.push(flush_guard);
-            for message in queue.drain(..sent) {
-                connection.sent(now, &message);
-                self.log.sent(&self.flow, &message.payload);
-            }
+            let messages = || queue.iter().take(sent);
+            connection.sent(now, messages());
+            self.log
+                .sent(self.flow.transport, messages(), |_| self.flow);
+            queue.drain(..sent);
             match refused.map(why) {
                 None => {}
                 Some(Refused::Never(error)) => {

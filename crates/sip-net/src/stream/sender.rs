@@ -130,15 +130,16 @@ impl StreamSender {
                 count
             }
         };
+        let messages = || queue.iter().take(whole);
+        connection.sent(now, messages());
+        self.log
+            .sent(self.flow.transport, messages(), |_| self.flow);
         for message in queue.drain(..whole) {
             self.unanswered.sent(&message);
-            connection.sent(now, &message);
-            self.log.sent(&self.flow, &message.payload);
             if connection.is_half_closed() {
                 state.unconfirmed.push(message);
             }
         }
-        connection.activity.touch(now);
         Ok(())
     }
 

@@ -123,9 +123,10 @@ impl Sink for SipSocket {
             let datagrams: Vec<Datagram> =
                 datagrams.map(|message| self.datagram(message)).collect();
             let (sent, outcome) = self.socket.try_send_all(&datagrams);
-            for message in queue.drain(..sent) {
-                self.log.sent(&self.flow_of(&message), &message.payload);
-            }
+            let messages = queue.iter().take(sent);
+            let flow_of = |message: &OutboundMessage| self.flow_of(message);
+            self.log.sent(Transport::Udp, messages, flow_of);
+            queue.drain(..sent);
             match outcome {
                 SendOutcome::Sent => {}
                 SendOutcome::Failed(error) => {
@@ -179,13 +180,10 @@ impl SipSocket {
             .filter(|ip| is_wildcard && !ip.is_unspecified())
     }
 
-    /// The flow of a message that was sent; with the true local address where that is captured.
+    /// The flow of a message that was sent, with the true local address.
     fn flow_of(&self, message: &OutboundMessage) -> Flow {
-        let mut local = self.local;
-        if self.log.has_capture() {
-            local = self.routes.specific(local, message.remote);
-            local.set_ip(self.source_ip(message).unwrap_or(local.ip()));
-        }
+        let mut local = self.routes.specific(self.local, message.remote);
+        local.set_ip(self.source_ip(message).unwrap_or(local.ip()));
         self.flow(local, message.remote)
     }
 }

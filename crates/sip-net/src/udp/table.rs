@@ -125,7 +125,7 @@ impl UdpSockets {
     pub(crate) fn remove(&self, socket: &SipSocket) {
         let mut clients = self.write();
         if clients.by_id.remove(&socket.id).is_some() {
-            clients.closed.add(&socket.socket.statistics());
+            clients.closed += socket.socket.statistics();
         }
         for common in &mut clients.common {
             common.take_if(|other| other.id == socket.id);
@@ -138,7 +138,7 @@ impl UdpSockets {
         let listeners = self.listeners.iter().flatten();
         let mut sum = clients.closed;
         for socket in listeners.chain(clients.by_id.values()) {
-            sum.add(&socket.socket.statistics());
+            sum += socket.socket.statistics();
         }
         (clients.by_id.len(), sum)
     }
