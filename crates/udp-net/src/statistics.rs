@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use derive_more::AddAssign;
+
 /// Bytes of an IPv4 header without options and a UDP header.
 const IPV4_AND_UDP: u64 = 20 + 8;
 /// Bytes of an IPv6 header without extension headers and a UDP header.
@@ -13,7 +15,7 @@ const IPV6_AND_UDP: u64 = 40 + 8;
 /// Packets and bytes are counted where their sender puts them on the wire: outgoing ones before
 /// an impairment drops them, incoming ones as they arrive from the kernel, before an impairment
 /// drops them. Bytes include the IP and UDP headers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct UdpStatistics {
     /// Datagrams put on the wire.
     pub packets_sent: u64,
@@ -34,21 +36,6 @@ pub struct UdpStatistics {
     /// Datagrams that the kernel refused to send (no route, too large, not permitted); and those that the errors of others
     /// have stopped, which count as sent, too.
     pub send_errors: u64,
-}
-
-impl UdpStatistics {
-    /// Adds the counts of another socket.
-    pub fn add(&mut self, other: &UdpStatistics) {
-        self.packets_sent += other.packets_sent;
-        self.bytes_sent += other.bytes_sent;
-        self.packets_received += other.packets_received;
-        self.bytes_received += other.bytes_received;
-        self.outbound_dropped_by_link += other.outbound_dropped_by_link;
-        self.inbound_dropped_by_link += other.inbound_dropped_by_link;
-        self.delay_overflows += other.delay_overflows;
-        self.receive_errors += other.receive_errors;
-        self.send_errors += other.send_errors;
-    }
 }
 
 /// Bytes that a datagram takes at the IP layer, for the family of its address.

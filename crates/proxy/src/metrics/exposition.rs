@@ -227,12 +227,12 @@ impl Snapshot {
         page.gauge(
             "tandem_queue_delay_seconds",
             "How long the last message waited between socket and core, in the slowest worker",
-            overload.queue_delay.as_secs_f64(),
+            overload.queue_delay.0.as_secs_f64(),
         )?;
         page.gauge(
             "tandem_overloaded",
             "1 while new calls are refused because messages wait too long",
-            f64::from(u8::from(overload.is_overloaded)),
+            f64::from(u8::from(overload.is_overloaded.0)),
         )?;
         page.gauge(
             "tandem_sources",

@@ -72,7 +72,10 @@ fn json(record: &Record) -> Value {
 #[test]
 fn a_call_is_a_line() {
     let mut calls = calls();
-    assert_eq!(calls.handle_event(at(0), Event::CallStarted(call("1"))), None);
+    assert_eq!(
+        calls.handle_event(at(0), Event::CallStarted(call("1"))),
+        None
+    );
     assert_eq!(calls.handle_event(at(1500), answered("1")), None);
     let record = calls.handle_event(at(61_750), ended("1", "b", "a"));
     assert_eq!(
@@ -152,7 +155,9 @@ fn a_call_that_comes_through_twice_is_one() {
     calls.handle_event(at(1), Event::CallStarted(call("1")));
     assert_eq!(calls.len(), 1);
     assert_eq!(calls.handle_event(at(2), failed("1", 486)), None);
-    let record = calls.handle_event(at(3), failed("1", 486)).expect("a record");
+    let record = calls
+        .handle_event(at(3), failed("1", 486))
+        .expect("a record");
     assert_eq!(json(&record)["setup_seconds"], 0.003);
 }
 

@@ -460,7 +460,7 @@ fn what_was_refused_may_come_back_when_the_load_is_gone() {
     world.callers.stop_calls(world.now);
     world.run(Duration::from_secs(70));
     let statistics = world.proxy.statistics();
-    assert!(!statistics.overload.is_overloaded);
+    assert!(!statistics.overload.is_overloaded.0);
     assert_eq!(statistics.response_contexts, 0);
     assert_eq!(world.proxy.transactions(), 0);
 }

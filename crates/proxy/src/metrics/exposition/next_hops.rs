@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sip_net::resolve::{HopHealth, HopFailure};
+use sip_net::resolve::{HopFailure, HopHealth};
 
 use super::{Labels, Page, transport_name};
 use crate::core::{MemberHealth, MemberState};
