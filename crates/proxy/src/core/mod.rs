@@ -1,33 +1,23 @@
 //! The core: what a proxy and registrar decides, without sockets, clocks or stores.
 //!
-//! A [`Proxy`] is fed with what arrives and polled for what it wants sent, asked and logged. A request
-//! takes this way through it, a file each:
+//! A [`Proxy`] is fed with what arrives and polled for what it wants sent, asked and logged. A request takes this way through its
+//! parts, each of which owns its state:
 //!
-//! - `validation`: may it be processed (RFC 3261 section 16.3)? `loop_detection` tells loops from
-//!   spirals (RFC 5393).
-//! - `route`: what has led it here is taken off (section 16.4). `read_uri` knows what a URI says of the way,
-//!   `known_routes` those of ours that differ in the mark and the flow alone, `flow_token` finds the flow that a
-//!   Record-Route of ours names, `dialogs` knows those that have begun through us by the `dialog_mark` that is
-//!   there, too; `refreshed_targets` and `early_calls` are what it has to remember.
-//! - `requests`: is it for the `registrar` (section 10.3), for us, for a user of ours or for somebody
-//!   else (section 16.5)? `query` parks it while a location store or a resolver is asked.
-//! - `relay`: may its sender have it brought there? `authentication`: does it come from whom it says
-//!   (section 22)?
-//! - `registering` takes a REGISTER through: what it asks for is the `registrar`'s business, what that
-//!   changes `update`'s, the 200 `registered`'s.
-//! - `target`: the bindings of a user in the order in which they are tried; `gruu` leads to those of one
-//!   user agent (RFC 5627).
-//! - `branches`: the response `context` forwards it to one target after the other (section 16.6);
-//!   `forward` makes the copy; `contexts` keeps those that wait and counts what they hold.
-//! - `responses`: what comes back (section 16.7); `best_response` chooses.
+//! - `overload` decides whether a request is taken at all, and `proxy/admission` refuses it from a peek where it is not.
+//! - `validation`: may it be processed (RFC 3261 section 16.3)? `loop_detection` tells loops from spirals (RFC 5393).
+//! - `forwarder/classify`: where is it for? `route` takes off what has led it here (section 16.4). `known_routes` recognises our
+//!   own Record-Route URIs, `flow_token` finds the flow that one names, and `dialogs` those dialogs that have begun through us, by
+//!   the `dialog_mark`; `refreshed_targets` and `early_calls` are what has to be remembered of them.
+//! - `authentication`: does it come from the user that it names (section 22), and is its sender entitled to have it forwarded?
+//! - `registrar`: a REGISTER changes bindings (section 10.3) by the rules of `update`.
+//! - `forwarder`: any other request goes to its targets (sections 16.5 and 16.6), and the responses come back (section 16.7).
+//!   `target` orders the bindings of a user, `gruu` leads to those of one user agent (RFC 5627), `forward` makes the copy.
 //!
-//! Before all that `overload` says whether a request is taken at all. `unproved` bounds what is sent to where a datagram says
-//! that it comes from.
+//! On this way, a `hook` may decide at a named point; `routing` has what static routes and drop lists say, which are such hooks.
+//! What waits for a store, a resolver or a hook is a `query`, and is parked in `pending`.
 //!
-//! - `routing`: where settings lead, and who is not listened to; `dispatch` puts it to work.
-//!
-//! `identity` knows who we are, `binding` what a location store keeps, `keys` by what we know our own
-//! writing again. `keep_alive` keeps the way to user agents behind NATs open.
+//! `common` is what all parts share. `identity` is who we are, `binding` what a location store keeps, and `keys` sign what comes back
+//! to us in messages. `keep_alive` keeps the way to user agents behind NATs open.
 
 mod amplification;
 mod authentication;
