@@ -77,7 +77,7 @@ impl Calls {
         let mut ids = BTreeSet::new();
         for step in self.steps.iter() {
             let before = engine.endpoint.association_count();
-            let mut asked = None;
+            let mut request = None;
             match step {
                 Step::Packet { from, tag, chunks } => {
                     let tag = match tag {
@@ -86,7 +86,7 @@ impl Calls {
                         Tag::Reflected => FORGED_TAG,
                         Tag::Any(tag) => *tag,
                     };
-                    asked = Some(handle(&mut engine, now, *from, tag, chunks));
+                    request = Some(handle(&mut engine, now, *from, tag, chunks));
                 }
                 Step::CookieEcho {
                     from,
@@ -116,10 +116,10 @@ impl Calls {
                     }
                 }
             }
-            let sent = engine.settle(now);
+            let sent = engine.drain(now);
             ids.extend(engine.association);
             // Nobody has proved anything yet: no state, and one answer that is not much larger.
-            if let (Some(bytes), 0) = (asked, before)
+            if let (Some(bytes), 0) = (request, before)
                 && engine.endpoint.association_count() == 0
             {
                 assert!(sent.len() <= 1, "{} answers", sent.len());

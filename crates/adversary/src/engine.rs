@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Takes out what the engine has to send and to say, and looks at both and at its bounds.
-    pub(crate) fn settle(&mut self, now: Instant) -> Vec<Transmit> {
+    pub(crate) fn drain(&mut self, now: Instant) -> Vec<Transmit> {
         let mut sent = Vec::new();
         while let Some(transmit) = self.endpoint.poll_transmit(now) {
             self.numbers.learn(&transmit.packet);
@@ -109,7 +109,7 @@ impl Engine {
             // It may have ended long ago.
             let _ = self.endpoint.abort(now, id, b"");
         }
-        self.settle(now);
+        self.drain(now);
     }
 
     fn look_at_bounds(&self) {

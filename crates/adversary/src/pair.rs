@@ -151,7 +151,7 @@ impl Pair {
     pub(crate) fn arrive(&mut self, side: usize, from: PathAddress, packet: Bytes) {
         let engine = &mut self.engines[side];
         engine.endpoint.handle_packet(self.now, from, packet);
-        self.settle(side);
+        self.drain(side);
     }
 
     /// Chunks from nowhere arrive, with everything around them right.
@@ -202,14 +202,14 @@ impl Pair {
             quoted: quoted.into(),
         };
         self.engines[side].endpoint.handle_icmp(self.now, error);
-        self.settle(side);
+        self.drain(side);
     }
 
     pub(crate) fn pass(&mut self, time: Duration) {
         self.now += time;
         for side in [0, 1] {
             self.engines[side].handle_timeout(self.now);
-            self.settle(side);
+            self.drain(side);
         }
     }
 
@@ -225,7 +225,7 @@ impl Pair {
     pub(crate) fn call(&mut self, side: usize, call: &Call) {
         if matches!(call, Call::Connect) {
             self.connect(side);
-            self.settle(side);
+            self.drain(side);
             return;
         }
         let remote = |path: u8| -> IpAddr { address(path, 1 - side as u8) };
@@ -300,7 +300,7 @@ impl Pair {
             }
             Call::Connect => {}
         }
-        self.settle(side);
+        self.drain(side);
     }
 
     /// Ends everything on both sides; nothing may be left.
@@ -334,8 +334,8 @@ impl Pair {
     }
 
     /// Puts on the wire what an engine sends.
-    fn settle(&mut self, side: usize) {
-        let sent = self.engines[side].settle(self.now);
+    fn drain(&mut self, side: usize) {
+        let sent = self.engines[side].drain(self.now);
         self.ids[side].extend(self.engines[side].association);
         for Transmit { path, packet, .. } in sent {
             let network = u8::from(path.remote == address(1, 1 - side as u8));

@@ -61,8 +61,8 @@ pub struct Counts {
     pub aborts: u64,
     /// ERRORs received, such as that of a stale cookie.
     pub errors: u64,
-    /// Other packets received, and what is none.
-    pub others: u64,
+    /// Other datagrams received.
+    pub other: u64,
 }
 
 /// An attacker with some addresses. It keeps nothing of any association, but for the one cookie
@@ -139,7 +139,7 @@ impl Attack {
     /// Takes a packet that came to one of the addresses; says what answers it.
     pub fn handle_packet(&mut self, source: usize, packet: &[u8]) -> Option<Attempt> {
         let Ok(packet) = Packet::read(packet) else {
-            self.counts.others += 1;
+            self.counts.other += 1;
             return None;
         };
         let header = packet.header();
@@ -163,7 +163,7 @@ impl Attack {
                 None
             }
             _ => {
-                self.counts.others += 1;
+                self.counts.other += 1;
                 None
             }
         }

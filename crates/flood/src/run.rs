@@ -72,7 +72,7 @@ pub fn run(config: &Config, mut on_progress: impl FnMut(u64)) -> anyhow::Result<
     // What answers the target: it is sent in its turn, and counts as all else does.
     let mut answers = VecDeque::new();
     let begin = Instant::now();
-    let (mut last_round, mut told, mut last_answer) = (begin, begin, begin);
+    let (mut last_round, mut reported, mut last_answer) = (begin, begin, begin);
     let (mut paced, mut waited) = (Duration::ZERO, Duration::ZERO);
     let (mut is_waiting, mut over_since) = (false, None);
     loop {
@@ -97,16 +97,16 @@ pub fn run(config: &Config, mut on_progress: impl FnMut(u64)) -> anyhow::Result<
                 refused += 1;
             }
         }
-        let heard = carrier.receive(|source, packet| {
+        let has_received = carrier.receive(|source, packet| {
             let planned = sent + refused + answers.len() as u64;
             attack.set_silent(planned >= count || over_since.is_some());
             answers.extend(attack.handle_packet(source, packet));
         });
-        if heard {
+        if has_received {
             last_answer = now;
         }
-        if now - told > Duration::from_millis(100) {
-            told = now;
+        if now - reported > Duration::from_millis(100) {
+            reported = now;
             on_progress(sent);
         }
         let is_late = now - begin >= Duration::from_secs(MOST_SECONDS);

@@ -271,7 +271,7 @@ fn counted(counts: &Counts) -> [(&'static str, u64); 12] {
         ("answered: COOKIE ACK to a replay", counts.accepted),
         ("answered: ABORT", counts.aborts),
         ("answered: ERROR", counts.errors),
-        ("answered: other", counts.others),
+        ("answered: other", counts.other),
     ]
 }
 

@@ -105,7 +105,7 @@ impl Server {
     pub(super) fn set_policy(&mut self, policy: Policy) {
         self.policy = policy.clone();
         self.proxy.set_policy(self.now, Arc::new(policy));
-        self.settle();
+        self.drain();
     }
 
     /// Changes the settings so that no server is asked any more whether it is there.
@@ -128,14 +128,14 @@ impl Server {
             self.proxy
                 .accept_octets(self.now, Duration::ZERO, flow, octets);
             self.proxy.process_accepted(self.now);
-            self.settle();
+            self.drain();
             return;
         }
         match Message::read(octets.clone()) {
             Ok(message) if !is_malformed => self.proxy.handle_message(self.now, flow, message),
             _ => self.proxy.handle_malformed(self.now, flow, octets),
         }
-        self.settle();
+        self.drain();
     }
 
     /// One of the requests that were sent last.
@@ -158,20 +158,20 @@ impl Server {
     pub(super) fn fail(&mut self, which: u8) {
         if let Some(transaction) = self.recent_transaction(which) {
             self.proxy.handle_send_failure(self.now, transaction);
-            self.settle();
+            self.drain();
         }
     }
 
     pub(super) fn refuse(&mut self, which: u8) {
         if let Some(transaction) = self.recent_transaction(which) {
             self.proxy.handle_connection_refused(self.now, transaction);
-            self.settle();
+            self.drain();
         }
     }
 
     pub(super) fn close(&mut self, connection: ConnectionId) {
         self.proxy.handle_connection_closed(connection);
-        self.settle();
+        self.drain();
     }
 
     pub(super) fn pass(&mut self, time: Duration) {
@@ -179,7 +179,7 @@ impl Server {
         while let Some(due) = self.proxy.next_timeout().filter(|due| *due <= end) {
             self.now = self.now.max(due);
             self.proxy.handle_timeout(self.now);
-            self.settle();
+            self.drain();
         }
         self.now = end;
     }
@@ -200,7 +200,7 @@ impl Server {
             _ => self.own_answer(query),
         };
         self.proxy.handle_answer(self.now, id, answer);
-        self.settle();
+        self.drain();
     }
 
     /// Nothing is beyond its bound.
@@ -237,7 +237,7 @@ impl Server {
     }
 
     /// Answers what is asked, and looks at what is sent.
-    fn settle(&mut self) {
+    fn drain(&mut self) {
         while let Some((id, query)) = self.proxy.poll_query() {
             if self.holds_questions {
                 self.questions.push_back((id, query));

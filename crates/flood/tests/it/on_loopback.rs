@@ -126,7 +126,7 @@ fn strangers_do_not_keep_a_flood_going() {
     let is_heard = std::iter::repeat_with(flooded_beside_a_stranger).take(5);
     let is_heard = is_heard
         .inspect(|report| reports.push(report.clone()))
-        .any(|report| report.counts.others > 0);
+        .any(|report| report.counts.other > 0);
     assert!(is_heard, "{reports:?}");
 }
 

@@ -226,7 +226,7 @@ impl TransportHost {
         }
     }
 
-    /// What SCTP has told, with the time and the port, but for when it is ready to send or to
+    /// The events of SCTP, with the time and the port, but for when it is ready to send or to
     /// receive.
     pub fn events(&self) -> &[(Instant, u16, Event)] {
         &self.events
@@ -253,11 +253,11 @@ impl TransportHost {
     }
 
     fn take_sctp_events(&mut self, now: Instant) {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for (&port, endpoint) in &mut self.endpoints {
-            told.extend(std::iter::from_fn(|| endpoint.poll_event()).map(|event| (port, event)));
+            events.extend(std::iter::from_fn(|| endpoint.poll_event()).map(|event| (port, event)));
         }
-        for (port, event) in told {
+        for (port, event) in events {
             match event {
                 Event::Readable { .. } => {}
                 Event::Writable { id } => {

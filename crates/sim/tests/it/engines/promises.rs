@@ -10,9 +10,9 @@
 //! 4. In the end nothing is left: no association, no timer, no packet. No packet was dropped as
 //!    unsound.
 
+use crate::engines::history::{AssociationHistory, End, History};
 use crate::engines::host::{EngineHost, Message};
 use crate::engines::scenario::{FIRST_PPID, Scenario};
-use crate::engines::story::{End, Story, Told};
 use crate::engines::world::World;
 use sctp::{CannotStartCause, LostCause, ReceivedMessage};
 use sim::Host;
@@ -22,14 +22,14 @@ pub(crate) fn check(scenario: &Scenario, world: &World) {
     for (name, host) in [("client", world.client()), ("server", world.server())] {
         check_rest(name, host);
     }
-    let client = Story::of(world.client());
-    let server = Story::of(world.server());
+    let client = History::of(world.client());
+    let server = History::of(world.server());
     for (name, sender, receiver) in [("server", &client, &server), ("client", &server, &client)] {
         check_delivery(&format!("to the {name}"), scenario, sender, receiver);
         check_reports(&format!("to the {name}"), sender, receiver);
     }
-    for (name, story) in [("client", &client), ("server", &server)] {
-        check_ends(name, story);
+    for (name, history) in [("client", &client), ("server", &server)] {
+        check_ends(name, history);
     }
     if !scenario.may_begin_again() {
         check_agreement(scenario, &client, &server);
@@ -52,14 +52,14 @@ fn check_rest(name: &str, host: &EngineHost) {
 }
 
 /// Promise 1.
-fn check_delivery(direction: &str, scenario: &Scenario, sender: &Story, receiver: &Story) {
+fn check_delivery(direction: &str, scenario: &Scenario, sender: &History, receiver: &History) {
     let position: BTreeMap<u32, usize> = (0..).zip(sender.sent()).map(swap).collect();
     let mut seen = BTreeSet::new();
     let associations = receiver.associations.iter();
-    let segments = associations.flat_map(|told| {
-        let association = (!scenario.is_gentle).then_some(told.id);
-        let received = told.received.iter();
-        received.map(move |segment| ((told.life, association), segment))
+    let segments = associations.flat_map(|association| {
+        let id = (!scenario.is_gentle).then_some(association.id);
+        let received = association.received.iter();
+        received.map(move |segment| ((association.life, id), segment))
     });
     for (once_in, segment) in segments {
         let mut last_ordered: BTreeMap<u16, (u16, usize)> = BTreeMap::new();
@@ -92,59 +92,69 @@ fn check_contents(what: &str, message: &ReceivedMessage, original: &Message) {
 }
 
 /// Promise 2.
-fn check_reports(direction: &str, sender: &Story, receiver: &Story) {
+fn check_reports(direction: &str, sender: &History, receiver: &History) {
     let received: BTreeSet<u32> = receiver.received().map(|message| message.ppid).collect();
     // What has come, but not to the user: he aborted, or his host died.
-    let is_lossy = receiver.associations.iter().any(Told::threw_something_away);
-    for told in &sender.associations {
-        if told.end == Some(End::Complete) && !told.has_restarted() {
-            assert_eq!(told.failed, BTreeSet::new(), "failed {direction}");
+    let is_lossy = receiver
+        .associations
+        .iter()
+        .any(AssociationHistory::threw_something_away);
+    for association in &sender.associations {
+        if association.end == Some(End::Complete) && !association.has_restarted() {
+            assert_eq!(association.failed, BTreeSet::new(), "failed {direction}");
         }
-        if is_lossy || told.is_forgotten {
+        if is_lossy || association.is_forgotten {
             continue;
         }
-        for number in &told.sent {
-            let known = received.contains(number) || told.failed.contains(number);
+        for number in &association.sent {
+            let known = received.contains(number) || association.failed.contains(number);
             assert!(
                 known,
                 "message {number} {direction} vanished: {:?}",
-                told.end
+                association.end
             );
         }
     }
 }
 
 /// Promise 3, as far as one side knows.
-fn check_ends(name: &str, story: &Story) {
-    for told in &story.associations {
-        let has_ended = told.end.is_some() || told.is_forgotten;
+fn check_ends(name: &str, history: &History) {
+    for association in &history.associations {
+        let has_ended = association.end.is_some() || association.is_forgotten;
         assert!(
             has_ended,
             "association {} of the {name} never ended",
-            told.id
+            association.id
         );
         let violation = matches!(
-            told.end,
+            association.end,
             Some(
                 End::Lost(LostCause::ProtocolViolation { .. })
                     | End::CannotStart(CannotStartCause::ProtocolViolation { .. })
             )
         );
-        assert!(!violation, "{name}: {:?}", told.end);
+        assert!(!violation, "{name}: {:?}", association.end);
     }
 }
 
 /// Promise 3, as far as it takes two. There was one association; a side that never heard of it has
 /// nothing to tell.
-fn check_agreement(scenario: &Scenario, client: &Story, server: &Story) {
-    let stories = [client, server];
-    if !scenario.is_gentle && stories.iter().any(|story| story.associations.len() > 1) {
+fn check_agreement(scenario: &Scenario, client: &History, server: &History) {
+    let histories = [client, server];
+    if !scenario.is_gentle
+        && histories
+            .iter()
+            .any(|history| history.associations.len() > 1)
+    {
         // One had given up before the other was up, and then the other called again.
         return;
     }
-    let ends = stories.map(|story| {
-        assert!(story.associations.len() <= 1, "one association");
-        story.associations.first().and_then(|told| told.end.clone())
+    let ends = histories.map(|history| {
+        assert!(history.associations.len() <= 1, "one association");
+        history
+            .associations
+            .first()
+            .and_then(|association| association.end.clone())
     });
     let agreed = match &ends {
         [Some(End::Complete), Some(End::Complete)] => true,

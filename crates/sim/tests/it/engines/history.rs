@@ -1,4 +1,4 @@
-//! What happened on one side, taken from the log of its user.
+//! The history of one side, taken from the log of its user.
 
 use crate::engines::host::{EngineHost, Entry};
 use sctp::{AssociationId, CannotStartCause, Event, LostCause, ReceivedMessage};
@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 
 /// All associations of a host, through all its lives, in the order in which it heard of them.
 #[derive(Default)]
-pub(crate) struct Story {
-    pub(crate) associations: Vec<Told>,
+pub(crate) struct History {
+    pub(crate) associations: Vec<AssociationHistory>,
     life: usize,
     /// Those before belong to earlier lives, which used the same names.
     first_of_this_life: usize,
 }
 
-/// What was told of one association.
-pub(crate) struct Told {
+/// The history of one association, as its user saw it.
+pub(crate) struct AssociationHistory {
     pub(crate) id: AssociationId,
     /// The numbers of the messages that the engine took, in order.
     pub(crate) sent: Vec<u32>,
@@ -39,22 +39,22 @@ pub(crate) enum End {
     Lost(LostCause),
 }
 
-impl Story {
-    pub(crate) fn of(host: &EngineHost) -> Story {
-        let mut story = Story::default();
+impl History {
+    pub(crate) fn of(host: &EngineHost) -> History {
+        let mut history = History::default();
         for (_, entry) in host.log() {
             match entry {
-                Entry::Restarted => story.end_life(),
-                Entry::Sent(id, number) => story.told(*id).sent.push(*number),
+                Entry::Restarted => history.end_life(),
+                Entry::Sent(id, number) => history.of_association(*id).sent.push(*number),
                 Entry::Received(id, message) => {
-                    if let Some(segment) = story.told(*id).received.last_mut() {
+                    if let Some(segment) = history.of_association(*id).received.last_mut() {
                         segment.push(message.clone());
                     }
                 }
-                Entry::Event(event) => story.take(event),
+                Entry::Event(event) => history.take(event),
             }
         }
-        story
+        history
     }
 
     /// The numbers of all messages that were sent, in order.
@@ -73,11 +73,11 @@ impl Story {
     fn take(&mut self, event: &Event) {
         match event {
             Event::CommunicationUp { id, .. } => {
-                self.told(*id);
+                self.of_association(*id);
             }
-            Event::Restart { id, .. } => self.told(*id).received.push(Vec::new()),
+            Event::Restart { id, .. } => self.of_association(*id).received.push(Vec::new()),
             Event::SendFailed { id, info, .. } => {
-                let is_new = self.told(*id).failed.insert(info.ppid);
+                let is_new = self.of_association(*id).failed.insert(info.ppid);
                 assert!(is_new, "message {} failed twice", info.ppid);
             }
             Event::ShutdownComplete { id } => self.end(*id, End::Complete),
@@ -88,7 +88,7 @@ impl Story {
     }
 
     fn end(&mut self, id: AssociationId, end: End) {
-        let before = self.told(id).end.replace(end.clone());
+        let before = self.of_association(id).end.replace(end.clone());
         assert_eq!(before, None, "it had ended before it ended with {end:?}");
     }
 
@@ -101,12 +101,12 @@ impl Story {
         self.first_of_this_life = self.associations.len();
     }
 
-    fn told(&mut self, id: AssociationId) -> &mut Told {
+    fn of_association(&mut self, id: AssociationId) -> &mut AssociationHistory {
         let life = &self.associations[self.first_of_this_life..];
         let index = match life.iter().position(|told| told.id == id) {
             Some(position) => self.first_of_this_life + position,
             None => {
-                self.associations.push(Told {
+                self.associations.push(AssociationHistory {
                     id,
                     sent: Vec::new(),
                     failed: BTreeSet::new(),
@@ -123,7 +123,7 @@ impl Story {
     }
 }
 
-impl Told {
+impl AssociationHistory {
     /// Whether the peer died, and called again.
     pub(crate) fn has_restarted(&self) -> bool {
         self.received.len() > 1
