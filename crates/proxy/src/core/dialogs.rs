@@ -15,12 +15,12 @@ use super::binding::AddressOfRecord;
 use super::dialog_mark::{
     DialogMarks, EARLY_LIFETIME, Mark, MarkText, NextHop, Party, Stage, place_of_mark,
 };
-use super::early_calls::EarlyCalls;
+use super::early_dialogs::EarlyDialogs;
 use super::identity::Identity;
 use super::keys::Keys;
 use super::read_uri::ReadUri;
 use super::refreshed_targets::RefreshedTargets;
-use super::route::{self, Led, Own};
+use super::route::{self, OwnRoutes, Preprocessed};
 use crate::text::Digits;
 
 /// What is known of dialogs, most of which is in their requests.
@@ -28,7 +28,7 @@ use crate::text::Digits;
 pub(crate) struct Dialogs {
     pub(crate) marks: DialogMarks,
     refreshed: RefreshedTargets,
-    early: EarlyCalls,
+    early: EarlyDialogs,
 }
 
 /// By what it is known who has sent the request that a response is for.
@@ -83,7 +83,7 @@ impl Dialogs {
         Dialogs {
             marks: DialogMarks::new(keys),
             refreshed: RefreshedTargets::default(),
-            early: EarlyCalls::default(),
+            early: EarlyDialogs::default(),
         }
     }
 
@@ -98,7 +98,7 @@ impl Dialogs {
         &self,
         request: Cow<'_, Message>,
         arrival: &Flow,
-        own: Own<'_>,
+        own: OwnRoutes<'_>,
         lifetime: Duration,
     ) -> bool {
         let mut request = request;
@@ -111,7 +111,7 @@ impl Dialogs {
         };
         let led = match has_led {
             Some(is_loose) => route::preprocess(request.to_mut(), arrival, own, is_loose),
-            None => Ok(Led::default()),
+            None => Ok(Preprocessed::default()),
         };
         let led = led.and_then(|led| route::led_by_routes(&request, arrival, own, led));
         led.is_ok_and(|led| self.have(&request, &led, own.identity, lifetime))
@@ -121,7 +121,7 @@ impl Dialogs {
     pub(crate) fn have(
         &self,
         request: &Message,
-        led: &Led,
+        led: &Preprocessed,
         identity: &Identity,
         lifetime: Duration,
     ) -> bool {

@@ -1,23 +1,19 @@
 //! The core: what a proxy and registrar decides, without sockets, clocks or stores.
 //!
-//! A [`Proxy`] is fed with what arrives and polled for what it wants sent, asked and logged. A request takes this way through its
-//! parts, each of which owns its state:
+//! A [`Proxy`] is fed with what arrives and polled for what it wants sent, asked and logged. It wires the parts, each of
+//! which owns its state and is tested by itself, and lends them the `common` state: transactions, queries, identity, settings.
 //!
-//! - `overload` decides whether a request is taken at all, and `proxy/admission` refuses it from a peek where it is not.
-//! - `validation`: may it be processed (RFC 3261 section 16.3)? `loop_detection` tells loops from spirals (RFC 5393).
-//! - `forwarder/classify`: where is it for? `route` takes off what has led it here (section 16.4). `known_routes` recognises our
-//!   own Record-Route URIs, `flow_token` finds the flow that one names, and `dialogs` those dialogs that have begun through us, by
-//!   the `dialog_mark`; `refreshed_targets` and `early_calls` are what has to be remembered of them.
-//! - `authentication`: does it come from the user that it names (section 22), and is its sender entitled to have it forwarded?
-//! - `registrar`: a REGISTER changes bindings (section 10.3) by the rules of `update`.
-//! - `forwarder`: any other request goes to its targets (sections 16.5 and 16.6), and the responses come back (section 16.7).
-//!   `target` orders the bindings of a user, `gruu` leads to those of one user agent (RFC 5627), `forward` makes the copy.
+//! - `overload` says whether a message is taken at all;
+//! - the `forwarder` classifies a request: what led it here is taken off (`route`, RFC 3261 section 16.4), `validation` checks
+//!   it (16.3), `dialogs` knows those that have begun through us by their `dialog_mark`; and it is for the registrar, for us, for a
+//!   user of ours or for somebody else (16.5);
+//! - `authentication` finds out who has sent it (section 22), and whether that is required;
+//! - the `registrar` carries out a REGISTER (section 10.3): `update` says what it changes, `binding` what a store keeps;
+//! - the `forwarder` forwards all others (16.6), and takes the responses back (16.7);
+//! - `keep_alive` keeps the way to user agents behind NATs open.
 //!
-//! On this way, a `hook` may decide at a named point; `routing` has what static routes and drop lists say, which are such hooks.
-//! What waits for a store, a resolver or a hook is a `query`, and is parked in `pending`.
-//!
-//! `common` is what all parts share. `identity` is who we are, `binding` what a location store keeps, and `keys` sign what comes back
-//! to us in messages. `keep_alive` keeps the way to user agents behind NATs open.
+//! What only the world outside knows is a [`Query`]: `pending` is what waits for the answer. A [`Hook`] decides at points on
+//! the way, at once or when it has the answer to a query. Files import downwards: types, the parts above them, `proxy` on top.
 
 mod amplification;
 mod authentication;
@@ -28,7 +24,7 @@ mod common;
 mod config;
 mod dialog_mark;
 mod dialogs;
-mod early_calls;
+mod early_dialogs;
 mod event;
 pub(crate) mod flow_octets;
 mod flow_token;
@@ -43,7 +39,6 @@ mod incoming;
 mod interface;
 mod keep_alive;
 mod keys;
-mod known_routes;
 mod latency;
 mod loop_detection;
 mod overload;
@@ -56,6 +51,7 @@ mod refreshed_targets;
 mod registrar;
 mod rejection;
 mod route;
+mod route_cache;
 mod routing;
 mod statistics;
 mod target;

@@ -6,9 +6,9 @@ use sip::{Flow, Message, Name, NameAddr, Uri};
 use super::dialog_mark::{DialogMarks, Mark, NextHop};
 use super::flow_token::FlowTokens;
 use super::identity::Identity;
-use super::known_routes::{Known, KnownRoutes};
 use super::read_uri::ReadUri;
 use super::rejection::Rejection;
+use super::route_cache::{CachedRoute, RouteCache};
 use super::target::Target;
 use super::uri;
 
@@ -22,7 +22,7 @@ pub(crate) struct Along {
 
 /// What has led a request here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Led {
+pub(crate) struct Preprocessed {
     /// The flow that the last Route of ours names: along it the request goes on.
     pub(crate) along: Option<Along>,
     /// The mark of the last Route of ours: that it is one is to be found out.
@@ -39,18 +39,18 @@ pub(crate) struct Led {
 
 /// What requests are read with that come back to us by our own Routes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Own<'a> {
+pub(crate) struct OwnRoutes<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) tokens: &'a FlowTokens,
-    pub(crate) known: &'a KnownRoutes,
+    pub(crate) known: &'a RouteCache,
     pub(crate) marks: &'a DialogMarks,
 }
 
-impl Own<'_> {
+impl OwnRoutes<'_> {
     /// What a Route value says that is known but for its mark to be one of ours, and has something that is written like
     /// one.
     fn known(&self, value: &[u8], arrival: &Flow) -> Option<(Option<Flow>, Mark)> {
-        let Known { mark, flow } = self.known.find(value, arrival.local)?;
+        let CachedRoute { mark, flow } = self.known.find(value, arrival.local)?;
         Some((flow, Mark::read(mark)?))
     }
 }
@@ -60,9 +60,9 @@ impl Own<'_> {
 pub(crate) fn preprocess(
     request: &mut Message,
     arrival: &Flow,
-    own: Own<'_>,
+    own: OwnRoutes<'_>,
     is_loose: bool,
-) -> Result<Led, Rejection> {
+) -> Result<Preprocessed, Rejection> {
     let led = match is_loose {
         true => undo_strict_routing(request, arrival, own)?,
         false => None,
@@ -80,9 +80,9 @@ pub(crate) fn preprocess(
 pub(crate) fn led_by_routes(
     request: &Message,
     arrival: &Flow,
-    own: Own<'_>,
-    mut led: Led,
-) -> Result<Led, Rejection> {
+    own: OwnRoutes<'_>,
+    mut led: Preprocessed,
+) -> Result<Preprocessed, Rejection> {
     led.are_known = true;
     for value in request.values(Name::Route) {
         if let Some((flow, mark)) = own.known(value, arrival) {
@@ -161,8 +161,8 @@ pub(crate) fn postprocess(request: &mut Message) {
 fn undo_strict_routing(
     request: &mut Message,
     arrival: &Flow,
-    own: Own<'_>,
-) -> Result<Option<Led>, Rejection> {
+    own: OwnRoutes<'_>,
+) -> Result<Option<Preprocessed>, Rejection> {
     let Some(Uri::Sip(uri)) = request.parse_request_uri() else {
         return Ok(None);
     };
@@ -207,12 +207,16 @@ fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
 }
 
 /// What a URI of ours says.
-fn led_by(uri: &ReadUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejection> {
-    Ok(Led {
+fn led_by(
+    uri: &ReadUri<'_>,
+    arrival: &Flow,
+    own: OwnRoutes<'_>,
+) -> Result<Preprocessed, Rejection> {
+    Ok(Preprocessed {
         along: flow_of(uri, arrival, own.tokens)?,
         mark: uri.call.and_then(|written| Mark::read(written.as_bytes())),
         next_hop: own.marks.along(uri.as_str().as_bytes()),
-        ..Led::default()
+        ..Preprocessed::default()
     })
 }
 
@@ -319,15 +323,15 @@ mod tests {
         })
         .collect();
         let arrivals = [flow(5060), flow(5070)];
-        let none = KnownRoutes::default();
-        let led = |known: &KnownRoutes, routes: &[&str], arrival| {
-            let own = Own {
+        let none = RouteCache::default();
+        let led = |known: &RouteCache, routes: &[&str], arrival| {
+            let own = OwnRoutes {
                 identity: &identity,
                 tokens: &tokens,
                 known,
                 marks: &marks,
             };
-            let led = led_by_routes(&request(routes), arrival, own, Led::default());
+            let led = led_by_routes(&request(routes), arrival, own, Preprocessed::default());
             led.map_err(|rejection| rejection.status)
         };
         let mut known_ones = 0;
@@ -335,7 +339,7 @@ mod tests {
             .iter()
             .flat_map(|value| arrivals.iter().map(move |arrival| (value, arrival)))
         {
-            let mut known = KnownRoutes::default();
+            let mut known = RouteCache::default();
             if let Ok(read) = led(&none, &[first], noted_at)
                 && read.mark.is_some()
             {
@@ -349,7 +353,7 @@ mod tests {
                         let again = led(&known, &[one, other], arrival);
                         let read = led(&none, &[one, other], arrival);
                         known_ones += usize::from(again.is_ok_and(|led| led.are_known));
-                        let but_for_that = |led: Led| Led {
+                        let but_for_that = |led: Preprocessed| Preprocessed {
                             are_known: false,
                             ..led
                         };

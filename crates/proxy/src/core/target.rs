@@ -1,4 +1,4 @@
-//! Targets: where a request can be sent, in which order, and by which ways (RFC 3261 section 16.5).
+//! Targets: where a request can be sent, in which order, and by which next hops (RFC 3261 section 16.5).
 
 use std::collections::VecDeque;
 use std::mem;
@@ -14,13 +14,13 @@ use super::read_uri::ReadUri;
 use super::routing::{MemberName, NextHopUri};
 use super::uri;
 
-/// One target of a request, with the ways to reach it that have not been tried.
+/// One target of a request, with the hops to reach it that have not been tried.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     /// The Request-URI for this target.
     pub(crate) uri: Box<str>,
-    pub(crate) ways: VecDeque<Way>,
-    /// The member of a group that the way tried last leads to.
+    pub(crate) hops: VecDeque<Hop>,
+    /// The member of a group that the hop tried last is.
     pub(crate) member: Option<MemberName>,
     /// Route values that are put before those of the request (RFC 3327 section 5.4); empty where there
     /// are none.
@@ -37,9 +37,9 @@ pub(crate) struct Target {
     pub(crate) q: u16,
 }
 
-/// A way to a target: one of the tuples of RFC 3261 section 16.6 step 7, or what leads to them.
+/// A next hop of a target: one of the tuples of RFC 3261 section 16.6 step 7, or what leads to them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Way {
+pub(crate) enum Hop {
     /// Along a flow; where that is gone, over a new connection to the address.
     Flow {
         flow: Flow,
@@ -62,7 +62,7 @@ pub(crate) enum Way {
         peer: Arc<Peer>,
     },
     /// To where settings lead, whatever the URI of the request.
-    Toward(NextHopUri),
+    Uri(NextHopUri),
     /// Over UDP, a request that is too large for it, where TCP was refused: to somebody who knows no
     /// TCP (RFC 3261 section 18.1.1).
     Datagram {
@@ -82,10 +82,10 @@ pub(crate) enum Way {
 }
 
 impl Target {
-    fn new(uri: Box<str>, ways: VecDeque<Way>) -> Target {
+    fn new(uri: Box<str>, hops: VecDeque<Hop>) -> Target {
         Target {
             uri,
-            ways,
+            hops,
             member: None,
             path: "".into(),
             instance: None,
@@ -98,53 +98,53 @@ impl Target {
 
     /// The target that a request names itself.
     pub(crate) fn as_requested(uri: &str, along: Option<Flow>) -> Target {
-        let next_hop = Way::NextHop { address: None };
-        let way = along.map_or(next_hop, |flow| Way::Flow {
+        let next_hop = Hop::NextHop { address: None };
+        let hop = along.map_or(next_hop, |flow| Hop::Flow {
             flow,
             address: None,
             peer: None,
             is_needed: true,
         });
-        Target::new(uri.into(), VecDeque::from([way]))
+        Target::new(uri.into(), VecDeque::from([hop]))
     }
 
     /// The target that a request names itself by a URI that has been read.
     pub(crate) fn at(uri: &ReadUri<'_>) -> Target {
-        let way = Way::NextHop {
+        let hop = Hop::NextHop {
             address: uri::address(uri, false),
         };
-        Target::new(uri.as_str().into(), VecDeque::from([way]))
+        Target::new(uri.as_str().into(), VecDeque::from([hop]))
     }
 
     /// The target that a request names itself, by the next hops of a static route.
     pub(crate) fn by_route(uri: &str, next_hops: Vec<NextHopUri>) -> Target {
-        let ways = next_hops.into_iter().map(Way::Toward).collect();
-        Target::new(uri.into(), ways)
+        let hops = next_hops.into_iter().map(Hop::Uri).collect();
+        Target::new(uri.into(), hops)
     }
 
     /// Leaves out the way by UDP to a hop that does know TCP.
     pub(crate) fn leave_out_datagram(&mut self) {
-        if let Some(Way::Datagram { .. }) = self.ways.front() {
-            self.ways.pop_front();
+        if let Some(Hop::Datagram { .. }) = self.hops.front() {
+            self.hops.pop_front();
         }
     }
 
-    /// Whether there is anything left to be tried: another way, or another flow of the same instance.
+    /// Whether there is anything left to be tried: another hop, or another flow of the same instance.
     pub(crate) fn has_rest(&self) -> bool {
-        !(self.ways.is_empty() && self.alternates.is_empty())
+        !(self.hops.is_empty() && self.alternates.is_empty())
     }
 
-    /// The ways that have not been tried, else the other flows of the same instance, as a target of their own; `None`
+    /// The hops that have not been tried, else the other flows of the same instance, as a target of their own; `None`
     /// where there are neither.
     pub(crate) fn take_rest(&mut self) -> Option<Target> {
         let mut alternates = mem::take(&mut self.alternates);
-        if self.ways.is_empty() {
+        if self.hops.is_empty() {
             let next = alternates.pop_front()?;
             return Some(Target { alternates, ..next });
         }
-        let ways = mem::take(&mut self.ways);
+        let hops = mem::take(&mut self.hops);
         Some(Target {
-            ways,
+            hops,
             alternates,
             former: None,
             ..self.clone()
@@ -181,22 +181,22 @@ impl Target {
         }
     }
 
-    /// The next way that has not been tried.
-    pub(crate) fn next_way(&mut self) -> Option<Way> {
-        let way = self.ways.pop_front()?;
-        if self.ways.is_empty() {
+    /// The next hop that has not been tried.
+    pub(crate) fn next_hop(&mut self) -> Option<Hop> {
+        let hop = self.hops.pop_front()?;
+        if self.hops.is_empty() {
             // A call may ring for minutes.
-            self.ways = VecDeque::new();
+            self.hops = VecDeque::new();
         }
-        match &way {
-            Way::Toward(hop) => self.member = hop.member.clone(),
+        match &hop {
+            Hop::Uri(hop) => self.member = hop.member.clone(),
             // One of the addresses of what was tried before.
-            Way::Address { .. } | Way::Datagram { .. } => {}
-            Way::Flow { .. } | Way::NextHop { .. } | Way::Host { .. } | Way::User(_) => {
+            Hop::Address { .. } | Hop::Datagram { .. } => {}
+            Hop::Flow { .. } | Hop::NextHop { .. } | Hop::Host { .. } | Hop::User(_) => {
                 self.member = None;
             }
         }
-        Some(way)
+        Some(hop)
     }
 }
 
@@ -229,7 +229,7 @@ impl Targets {
 
 /// What a request says about the way to its targets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct TargetConstraints {
     /// The Request-URI is a SIPS URI, which only Contacts that are one may replace, and which goes over
     /// TLS all the way. A SIP URI is not replaced by a SIPS one either (RFC 5630 section 5.3).
     pub(crate) is_secure: bool,
@@ -255,13 +255,15 @@ pub(crate) struct Asked {
 pub(crate) fn targets(
     bindings: &[Binding],
     now: Instant,
-    asked: Asked,
+    constraints: TargetConstraints,
     is_open: impl Fn(ConnectionId) -> bool,
 ) -> Targets {
     let mut usable = bindings
         .iter()
-        .filter(|binding| binding.expires() > now && is_sips(binding.contact()) == asked.is_secure)
-        .filter_map(|binding| Some((binding, target(binding, asked, &is_open)?)));
+        .filter(|binding| {
+            binding.expires() > now && is_sips(binding.contact()) == constraints.is_secure
+        })
+        .filter_map(|binding| Some((binding, target(binding, constraints, &is_open)?)));
     let Some(first) = usable.next() else {
         return Targets::Groups(VecDeque::new());
     };
@@ -355,7 +357,7 @@ fn is_websocket(transport: Transport) -> bool {
 
 fn target(
     binding: &Binding,
-    asked: Asked,
+    constraints: TargetConstraints,
     is_open: &impl Fn(ConnectionId) -> bool,
 ) -> Option<Target> {
     let Ok(Uri::Sip(contact)) = Uri::parse(binding.contact()) else {
@@ -363,12 +365,12 @@ fn target(
     };
     let contact = ReadUri::from(contact);
     let request_uri = uri::in_request_line(&contact).into();
-    let is_passed = asked.has_route && asked.is_for_instance;
+    let is_passed = constraints.has_route && constraints.is_for_instance;
     let has_path = !binding.path().is_empty() && !is_passed;
     // There is seldom more than one.
-    let mut ways = VecDeque::with_capacity(1);
+    let mut hops = VecDeque::with_capacity(1);
     match binding.flow() {
-        Some(flow) if !asked.has_route && !has_path => {
+        Some(flow) if !constraints.has_route && !has_path => {
             let is_sctp = is_multi_homed(flow.transport);
             let is_outbound = binding.reg_id().is_some();
             let is_direct = !is_outbound
@@ -387,7 +389,7 @@ fn target(
             let has_flow = (!is_reliable || is_open(flow.connection))
                 && (flow.transport.is_secure() || !contact.is_secure());
             if has_flow {
-                ways.push_back(Way::Flow {
+                hops.push_back(Hop::Flow {
                     flow,
                     address,
                     peer: both.clone(),
@@ -398,26 +400,26 @@ fn target(
             let is_covered =
                 has_flow && address.is_some() && (is_reliable || address == Some(flow.remote));
             if is_direct && !is_covered {
-                ways.push_back(match both {
-                    Some(peer) => Way::Host {
+                hops.push_back(match both {
+                    Some(peer) => Hop::Host {
                         transport: flow.transport,
                         peer,
                     },
-                    None => Way::NextHop { address: None },
+                    None => Hop::NextHop { address: None },
                 });
             }
         }
         // A flow that is gone with the process that knew it.
-        None if binding.reg_id().is_some() && !asked.has_route && !has_path => {}
-        _ => ways.push_back(Way::NextHop { address: None }),
+        None if binding.reg_id().is_some() && !constraints.has_route && !has_path => {}
+        _ => hops.push_back(Hop::NextHop { address: None }),
     }
-    let mut target = Target::new(request_uri, ways);
+    let mut target = Target::new(request_uri, hops);
     target.instance = binding.instance().map(Into::into);
     target.q = binding.q();
     if has_path {
         target.path = binding.path().into();
     }
-    (!target.ways.is_empty()).then_some(target)
+    (!target.hops.is_empty()).then_some(target)
 }
 
 /// The two addresses of a user on SCTP whose Contact is another address than that which its REGISTER came from. They are

@@ -9,17 +9,17 @@ use crate::core::identity::Identity;
 
 /// Who is asked for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Demand {
+pub(crate) struct ProofDemand {
     pub(super) realm: String,
     /// Realms that would do as well: somebody who does not say who it is has a password for one of them.
     pub(super) others: Vec<String>,
-    pub(super) speaker: Speaker,
+    pub(super) sender: ClaimedSender,
     pub(super) is_registrar: bool,
 }
 
 /// For whom a request speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Speaker {
+pub(crate) enum ClaimedSender {
     /// A user of ours.
     User(AddressOfRecord),
     /// Somebody who does not say (RFC 3323 section 4.1.1.3): it may be any user of ours.
@@ -34,14 +34,14 @@ const MAXIMUM_OTHER_REALMS: usize = 7;
 /// The domain of those who do not say who they are (RFC 3323 section 4.1.1.3).
 const ANONYMOUS: &str = "anonymous.invalid";
 
-impl Speaker {
+impl ClaimedSender {
     /// Whether a user name given with the proof is that of the user for whom the request speaks, or may
     /// speak for it.
     pub(super) fn may_be(&self, username: &str, policy: &AuthenticationPolicy) -> bool {
         let is_own = match self {
-            Speaker::User(user) => user.user() == username,
-            Speaker::Anonymous => true,
-            Speaker::Stranger => false,
+            ClaimedSender::User(user) => user.user() == username,
+            ClaimedSender::Anonymous => true,
+            ClaimedSender::Stranger => false,
         };
         is_own
             || policy
@@ -51,41 +51,41 @@ impl Speaker {
     }
 
     /// Whom a request says that it comes from, or for whom a REGISTER speaks.
-    pub(crate) fn of(identity: &Identity, named: Option<NameAddr<'_>>) -> Speaker {
+    pub(crate) fn of(identity: &Identity, named: Option<NameAddr<'_>>) -> ClaimedSender {
         let uri = named.and_then(|named| named.parse_uri().ok());
         let Some(uri) = uri else {
-            return Speaker::Stranger;
+            return ClaimedSender::Stranger;
         };
         let is_anonymous = |uri: &SipUri<'_>| uri.host() == Host::Name(ANONYMOUS);
         match identity.claimed_user(&uri) {
-            Some(user) => Speaker::User(user),
-            None if uri.as_sip().is_some_and(is_anonymous) => Speaker::Anonymous,
-            None => Speaker::Stranger,
+            Some(user) => ClaimedSender::User(user),
+            None if uri.as_sip().is_some_and(is_anonymous) => ClaimedSender::Anonymous,
+            None => ClaimedSender::Stranger,
         }
     }
 }
 
-impl Demand {
+impl ProofDemand {
     /// What who speaks for a user has to prove by a request. `None` where there is no realm to ask for.
     pub(crate) fn new(
         policy: &AuthenticationPolicy,
         identity: &Identity,
         request: &Message,
-        speaker: Speaker,
+        sender: ClaimedSender,
         is_registrar: bool,
-    ) -> Option<Demand> {
-        let realm = match (&policy.realm, &speaker) {
+    ) -> Option<ProofDemand> {
+        let realm = match (&policy.realm, &sender) {
             (Some(realm), _) => realm.clone(),
-            (None, Speaker::User(user)) => user.domain().to_owned(),
+            (None, ClaimedSender::User(user)) => user.domain().to_owned(),
             (None, _) => identity.first_domain()?.to_string(),
         };
-        let mut demand = Demand {
+        let mut demand = ProofDemand {
             realm,
             others: Vec::new(),
-            speaker,
+            sender,
             is_registrar,
         };
-        if policy.realm.is_none() && !matches!(demand.speaker, Speaker::User(_)) {
+        if policy.realm.is_none() && !matches!(demand.sender, ClaimedSender::User(_)) {
             let domains = identity.domain_names().map(ToString::to_string);
             demand.others = domains
                 .filter(|domain| *domain != demand.realm)

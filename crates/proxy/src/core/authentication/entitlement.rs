@@ -4,7 +4,7 @@
 
 use sip::{Flow, Message, Method, Name};
 
-use super::demand::{Demand, Speaker};
+use super::demand::{ClaimedSender, ProofDemand};
 use crate::core::common::CommonState;
 use crate::core::incoming::{Addressee, RequestClass};
 use crate::core::policy::Relay;
@@ -15,7 +15,7 @@ pub(crate) enum Entitlement {
     /// It is.
     Free,
     /// It is when its sender has proved this.
-    ByProof(Demand),
+    ByProof(ProofDemand),
     /// It is not.
     None,
 }
@@ -34,8 +34,8 @@ pub(crate) fn entitlement(
         Addressee::Element => return Entitlement::Free,
         Addressee::Registrar if !policy.register || is_exempt() => return Entitlement::Free,
         Addressee::Registrar => {
-            let speaker = Speaker::of(&common.identity, request.to());
-            return by_proof(common, request, speaker, true);
+            let sender = ClaimedSender::of(&common.identity, request.to());
+            return by_proof(common, request, sender, true);
         }
         _ => {}
     }
@@ -49,8 +49,8 @@ pub(crate) fn entitlement(
     if is_limited && relay == Relay::Neighbours {
         return Entitlement::None;
     }
-    let speaker = Speaker::of(&common.identity, request.from());
-    let is_user = matches!(speaker, Speaker::User(_));
+    let sender = ClaimedSender::of(&common.identity, request.from());
+    let is_user = matches!(sender, ClaimedSender::User(_));
     if !policy.calls {
         return match is_user {
             true => Entitlement::Free,
@@ -70,24 +70,24 @@ pub(crate) fn entitlement(
             false => Entitlement::Free,
         };
     }
-    if matches!(speaker, Speaker::Stranger) && policy.may_act_for_others.is_empty() {
+    if matches!(sender, ClaimedSender::Stranger) && policy.may_act_for_others.is_empty() {
         return Entitlement::None;
     }
-    by_proof(common, request, speaker, false)
+    by_proof(common, request, sender, false)
 }
 
 fn by_proof(
     common: &CommonState,
     request: &Message,
-    speaker: Speaker,
+    sender: ClaimedSender,
     is_registrar: bool,
 ) -> Entitlement {
     // Without a realm there are no passwords.
-    Demand::new(
+    ProofDemand::new(
         &common.policy.authentication,
         &common.identity,
         request,
-        speaker,
+        sender,
         is_registrar,
     )
     .map_or(Entitlement::None, Entitlement::ByProof)

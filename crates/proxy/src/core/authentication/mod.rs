@@ -27,7 +27,7 @@ use super::keys::Keys;
 use super::pending::PendingQuery;
 use super::query::{Answer, Query, QueryId};
 use super::rejection::Rejection;
-use demand::Demand;
+use demand::ProofDemand;
 use nonce::{Nonces, Verdict};
 use nonce_counts::NonceCounts;
 
@@ -50,11 +50,11 @@ const MAXIMUM_CREDENTIALS: usize = 8;
 struct PendingRequest {
     query: QueryId,
     incoming: IncomingRequest,
-    demand: Demand,
+    demand: ProofDemand,
 }
 
 /// What is found out without what is stored.
-enum Finding {
+enum CredentialCheck {
     /// The sender has to prove who it is.
     Challenge {
         is_stale: bool,
@@ -114,13 +114,13 @@ impl Authenticator {
             Entitlement::ByProof(demand) => demand,
         };
         match self.finding(common, now, &incoming, &demand) {
-            Finding::Challenge { is_stale } => {
+            CredentialCheck::Challenge { is_stale } => {
                 self.challenge(common, now, &incoming, &demand, is_stale, |_| true);
             }
-            Finding::Refuse(rejection) => {
+            CredentialCheck::Refuse(rejection) => {
                 common.refuse(now, incoming.server, &incoming.request, &rejection);
             }
-            Finding::Claim { username } => {
+            CredentialCheck::Claim { username } => {
                 self.ask_credentials(common, now, incoming, demand, username)
             }
         }
@@ -237,11 +237,11 @@ impl Authenticator {
         common: &CommonState,
         now: Instant,
         incoming: &IncomingRequest,
-        demand: &Demand,
-    ) -> Finding {
+        demand: &ProofDemand,
+    ) -> CredentialCheck {
         let policy = &common.policy.authentication;
         let Some(given) = demand.answer(&incoming.request) else {
-            return Finding::Challenge { is_stale: false };
+            return CredentialCheck::Challenge { is_stale: false };
         };
         let is_acceptable = !given.is_username_hashed
             && given
@@ -249,22 +249,22 @@ impl Authenticator {
                 .is_some_and(|algorithm| policy.algorithms.contains(&algorithm))
             && (given.protection.is_some() || policy.allow_without_qop);
         if !is_acceptable {
-            return Finding::Challenge { is_stale: false };
+            return CredentialCheck::Challenge { is_stale: false };
         }
         let lifetime = policy.nonce_lifetime;
         let nonces = &self.nonces;
         match nonces.check(now, &given.nonce, &demand.realm, lifetime) {
             Verdict::Fresh(_) => {}
-            Verdict::Stale => return Finding::Challenge { is_stale: true },
-            Verdict::Foreign => return Finding::Challenge { is_stale: false },
+            Verdict::Stale => return CredentialCheck::Challenge { is_stale: true },
+            Verdict::Foreign => return CredentialCheck::Challenge { is_stale: false },
         }
-        if !demand.speaker.may_be(&given.username, policy) {
-            return Finding::Refuse(FORBIDDEN);
+        if !demand.sender.may_be(&given.username, policy) {
+            return CredentialCheck::Refuse(FORBIDDEN);
         }
         if !self.is_meant(common, &given.uri, &incoming.request, &incoming.arrival) {
-            return Finding::Refuse(Rejection::new(400, "Digest URI Mismatch"));
+            return CredentialCheck::Refuse(Rejection::new(400, "Digest URI Mismatch"));
         }
-        Finding::Claim {
+        CredentialCheck::Claim {
             username: given.username.as_ref().into(),
         }
     }
@@ -275,7 +275,7 @@ impl Authenticator {
         common: &mut CommonState,
         now: Instant,
         incoming: IncomingRequest,
-        demand: Demand,
+        demand: ProofDemand,
         username: Box<str>,
     ) {
         let server = incoming.server;
@@ -303,7 +303,7 @@ impl Authenticator {
         common: &mut CommonState,
         now: Instant,
         incoming: &IncomingRequest,
-        demand: &Demand,
+        demand: &ProofDemand,
         is_stale: bool,
         will_do: impl Fn(&Algorithm) -> bool,
     ) {

@@ -3,7 +3,7 @@
 
 #[cfg(test)]
 pub(crate) mod testing;
-mod unproved;
+mod unverified;
 
 use std::collections::VecDeque;
 use std::hash::Hash;

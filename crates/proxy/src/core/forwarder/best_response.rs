@@ -68,7 +68,7 @@ impl Candidate {
             // They tell how to ask again.
             401 | 407 | 415 | 420 | 484 => 0,
             // One will be rewritten, another says that we have given up, and the third that a phone was reached twice, which
-            // rings along the first of the two ways (RFC 3261 section 8.2.2.2): they tell nothing.
+            // rings along the first of the two flows (RFC 3261 section 8.2.2.2): they tell nothing.
             503 | 487 | 482 => 2,
             _ => 1,
         };

@@ -12,24 +12,24 @@ use crate::core::branch_name::BranchName;
 #[derive(Debug, Default)]
 pub(crate) struct BranchNames {
     /// By the places of the transactions.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<Slot>>,
     /// Those of transactions that have ended while their last events still wait, and whose places have been taken.
     displaced: BTreeMap<ClientId, BranchName>,
     length: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Slot {
     server: ServerId,
     client: ClientId,
     /// One more than the branch's.
     index: NonZeroU32,
 }
 
-impl Place {
-    fn new(client: ClientId, (server, index): BranchName) -> Option<Place> {
+impl Slot {
+    fn new(client: ClientId, (server, index): BranchName) -> Option<Slot> {
         let index = u32::try_from(index + 1).ok().and_then(NonZeroU32::new)?;
-        Some(Place {
+        Some(Slot {
             server,
             client,
             index,
@@ -62,7 +62,7 @@ impl BranchNames {
         if at >= self.places.len() {
             self.places.resize(at + 1, None);
         }
-        let before = std::mem::replace(&mut self.places[at], Place::new(client, name));
+        let before = std::mem::replace(&mut self.places[at], Slot::new(client, name));
         self.displaced
             .extend(before.map(|place| (place.client, place.name())));
         self.length += usize::from(self.places[at].is_some());

@@ -1,4 +1,4 @@
-//! Forwarding: a response context tries its targets, the ways to each, and cancels what is not
+//! Forwarding: a response context tries its targets, the hops to each, and cancels what is not
 //! wanted any more (RFC 3261 sections 16.6, 16.8 to 16.10).
 
 use std::mem;
@@ -11,8 +11,8 @@ use sip::{Message, Name, Peer};
 
 use super::Forwarder;
 use super::best_response::Candidate;
-use super::context::{BranchState, Cancel, Context, Forwarded, larger_half};
 use super::next_hop::{self, Resolved, add_next_hops};
+use super::response_context::{BranchState, Cancel, Forwarded, ResponseContext, larger_half};
 use super::responses::Final;
 use super::target_set::arranged;
 use crate::core::branch_name::BranchName;
@@ -20,19 +20,19 @@ use crate::core::common::CommonState;
 use crate::core::dialog_mark::{self, MarkText};
 use crate::core::event::{EndedBy, HopOutcome};
 use crate::core::forward::{self, Forwarding, is_record_routed};
-use crate::core::hook::{Asked, BranchPoint, Points, Resumed};
+use crate::core::hook::{BranchPoint, HookOutcome, Points, Resumed};
 use crate::core::interface::Interface;
 use crate::core::pending::{ParkedAt, PendingQuery};
 use crate::core::policy::ForwardingPolicy;
 use crate::core::query::Answer;
 use crate::core::rejection::Rejection;
-use crate::core::target::Way;
+use crate::core::target::Hop;
 
 /// Where a request goes.
-struct Hop {
+struct ResolvedHop {
     to: sip::Target,
     peer: Option<Arc<Peer>>,
-    side: Interface,
+    interface: Interface,
     /// Over UDP in spite of its size.
     is_last_resort: bool,
 }
@@ -45,7 +45,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        mut context: Box<Context>,
+        mut context: Box<ResponseContext>,
     ) {
         let for_others = context.is_invite() && common.policy.forwarding.ring_time.is_some();
         loop {
@@ -72,7 +72,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        context: &Context,
+        context: &ResponseContext,
         rejection: &Rejection,
     ) {
         let outcome = (rejection.status, rejection.reason);
@@ -164,7 +164,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        context: &mut Context,
+        context: &mut ResponseContext,
     ) {
         for index in 0..context.branches.len() {
             self.cancel_branch(common, now, (server, index), context);
@@ -176,7 +176,7 @@ impl Forwarder {
         &mut self,
         common: &mut CommonState,
         (server, index): BranchName,
-        context: &mut Context,
+        context: &mut ResponseContext,
         candidate: Option<Candidate>,
     ) {
         let Some(branch) = context.branches.get_mut(index) else {
@@ -244,12 +244,12 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        context: &mut Context,
+        context: &mut ResponseContext,
     ) {
         for index in 0..context.branches.len() {
             while context.is_ready(index) {
                 if context.may_go_on(now) {
-                    self.try_next_way(common, now, (server, index), context);
+                    self.try_next_hop(common, now, (server, index), context);
                 } else {
                     self.end_branch(common, (server, index), context, None);
                 }
@@ -263,7 +263,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
-        context: &mut Context,
+        context: &mut ResponseContext,
         resumed: Option<Resumed>,
     ) -> bool {
         let Some(branch) = context.branches.get_mut(name.1) else {
@@ -282,12 +282,12 @@ impl Forwarder {
                 hook.on_branch(&point, answer)
             });
         let candidate = match asked {
-            Asked::Continue => {
+            HookOutcome::Continue => {
                 branch.may_begin = true;
                 return true;
             }
-            Asked::Act(refusal) => Candidate::Presumed(refusal.status),
-            Asked::Park(hook, query) => {
+            HookOutcome::Act(refusal) => Candidate::Presumed(refusal.status),
+            HookOutcome::Park(hook, query) => {
                 match common.park(now, (hook, query), ParkedAt::Branch(name)) {
                     Ok(id) => {
                         branch.state = BranchState::Resolving(id);
@@ -320,13 +320,13 @@ impl Forwarder {
         self.drive(common, now, name.0, context);
     }
 
-    /// Tries the next way to a branch's target; the branch ends where there is none.
-    fn try_next_way(
+    /// Tries the next hop to a branch's target; the branch ends where there is none.
+    fn try_next_hop(
         &mut self,
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
-        context: &mut Context,
+        context: &mut ResponseContext,
     ) {
         if !self.may_begin(common, now, name, context, None) {
             return;
@@ -334,21 +334,25 @@ impl Forwarder {
         let Some(branch) = context.branches.get_mut(name.1) else {
             return;
         };
-        let Some(way) = branch.target.next_way() else {
+        let Some(hop) = branch.target.next_hop() else {
             if branch.target.fall_back() {
                 return;
             }
             self.end_branch(common, name, context, Some(Candidate::Presumed(503)));
             return;
         };
-        match next_hop::resolve(common, &context.request, &branch.target, &way) {
-            Some(Resolved::Send { to, peer, side }) => {
-                let is_last_resort = matches!(way, Way::Datagram { .. });
+        match next_hop::resolve(common, &context.request, &branch.target, &hop) {
+            Some(Resolved::Send {
+                to,
+                peer,
+                interface,
+            }) => {
+                let is_last_resort = matches!(hop, Hop::Datagram { .. });
                 common.statistics.fell_back_to_datagram += u64::from(is_last_resort);
-                let hop = Hop {
+                let hop = ResolvedHop {
                     to,
                     peer,
-                    side,
+                    interface,
                     is_last_resort,
                 };
                 self.forward(common, now, name, context, hop);
@@ -372,8 +376,8 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
-        context: &mut Context,
-        hop: Hop,
+        context: &mut ResponseContext,
+        hop: ResolvedHop,
     ) {
         let is_routed = context.request.method().is_some_and(is_record_routed);
         let from = match is_routed {
@@ -396,7 +400,7 @@ impl Forwarder {
         };
         let hurry = self
             .response_timeout(branch.target.member.as_ref())
-            .filter(|_| !branch.target.ways.is_empty() && branch.max_breadth + free > 1);
+            .filter(|_| !branch.target.hops.is_empty() && branch.max_breadth + free > 1);
         // What is tried while it is silent needs some, too.
         let max_breadth = match hurry {
             Some(_) => larger_half(branch.max_breadth),
@@ -404,32 +408,32 @@ impl Forwarder {
         };
         let mut id = common.transactions.new_branch();
         context.fingerprint.append_to(&mut id);
-        let make = |side: &Interface| {
+        let make = |interface: &Interface| {
             let how = Forwarding {
                 request_uri: &branch.target.uri,
                 path: &branch.target.path,
                 branch: &id,
-                offers_alias: common.identity.offers_alias(side.transport),
+                offers_alias: common.identity.offers_alias(interface.transport),
                 back: None,
                 record_route: from,
-                to: side,
+                to: interface,
                 max_breadth: Some(max_breadth),
             };
             forward::copy(&context.request, &how, &common.tokens)
         };
-        let mut copy = make(&hop.side);
+        let mut copy = make(&hop.interface);
         let mut to = hop.to;
         let stream = match hop.is_last_resort {
             true => None,
-            false => next_hop::stream_instead(common, copy.wire_length(), &to, &hop.side),
+            false => next_hop::stream_instead(common, copy.wire_length(), &to, &hop.interface),
         };
-        if let (sip::Target::Address(_, remote), Some((stream, side))) = (to, stream) {
-            copy = make(&side);
+        if let (sip::Target::Address(_, remote), Some((stream, interface))) = (to, stream) {
+            copy = make(&interface);
             to = stream;
             common.statistics.switched_to_stream += 1;
-            branch.target.ways.push_front(Way::Datagram {
+            branch.target.hops.push_front(Hop::Datagram {
                 remote,
-                source: hop.side.source,
+                source: hop.interface.source,
                 peer: hop.peer.clone(),
             });
         }
@@ -500,7 +504,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
-        context: &mut Context,
+        context: &mut ResponseContext,
     ) {
         let is_invite = context.is_invite();
         if context.is_unsent(name.1) || !is_invite && context.is_answered {

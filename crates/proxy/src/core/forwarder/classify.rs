@@ -55,13 +55,13 @@ impl Forwarder {
         }
         let mut is_readable = true;
         let has_tag = request.to_tag().is_some();
-        let own = route::Own {
+        let own = route::OwnRoutes {
             identity: &common.identity,
             tokens: &common.tokens,
-            known: &self.known_routes,
+            known: &self.route_cache,
             marks: &self.dialogs.marks,
         };
-        let mut led = route::Led::default();
+        let mut led = route::Preprocessed::default();
         if is_loose || has_maddr {
             led = route::preprocess(request, arrival, own, is_loose)?;
             let uri = request.parse_request_uri();
@@ -91,7 +91,7 @@ impl Forwarder {
         }
         if class.is_in_dialog && !led.are_known {
             for route in request.values(Name::Route).take(led.routes) {
-                self.known_routes.note(route, arrival.local, &common.tokens);
+                self.route_cache.note(route, arrival.local, &common.tokens);
             }
         }
         for _ in 0..led.routes {
@@ -196,7 +196,7 @@ impl Forwarder {
 
     /// The targets of a user's bindings.
     pub(crate) fn targets(&self, now: Instant, request: &Message, bindings: &[Binding]) -> Targets {
-        let asked = target::Asked {
+        let asked = target::TargetConstraints {
             is_secure: target::is_for_sips(request),
             has_route: request.contains(Name::Route),
             is_for_instance: gruu(request).is_some(),

@@ -9,8 +9,8 @@ use sip::transaction::ClientId;
 use sip::{Message, Method, Name, Transport};
 
 use super::Forwarder;
-use super::context::Forwarded;
 use super::next_hop::{self, Resolved, add_next_hops};
+use super::response_context::Forwarded;
 use crate::core::common::CommonState;
 use crate::core::event::{Event, HopOutcome};
 use crate::core::interface::Interface;
@@ -157,7 +157,7 @@ impl Forwarder {
         true
     }
 
-    /// Goes on with a probe that brought no response, if it is one: by the next way to the member.
+    /// Goes on with a probe that brought no response, if it is one: by the next hop to the member.
     /// Returns whether it is.
     pub(crate) fn handle_probe_failure(
         &mut self,
@@ -184,13 +184,17 @@ impl Forwarder {
         self.probe(common, now, probe);
     }
 
-    /// Sends a probe by the next way to its member; where there is none, the member has failed.
+    /// Sends a probe by the next hop to its member; where there is none, the member has failed.
     fn probe(&mut self, common: &mut CommonState, now: Instant, mut probe: Probe) {
-        while let Some(way) = probe.target.next_way().filter(|_| now < probe.deadline) {
+        while let Some(hop) = probe.target.next_hop().filter(|_| now < probe.deadline) {
             let bare = Message::request(Method::Options, &probe.target.uri);
-            match next_hop::resolve(common, &bare, &probe.target, &way) {
-                Some(Resolved::Send { to, peer, side }) => {
-                    let request = self.options(common, &probe.target.uri, &side);
+            match next_hop::resolve(common, &bare, &probe.target, &hop) {
+                Some(Resolved::Send {
+                    to,
+                    peer,
+                    interface,
+                }) => {
+                    let request = self.options(common, &probe.target.uri, &interface);
                     // Where we have no room, that says nothing about the member.
                     if let Ok(client) = common.transactions.send_request_to(now, request, to, peer)
                     {
@@ -221,26 +225,30 @@ impl Forwarder {
     }
 
     /// The OPTIONS of a probe. It is for the server itself, so one hop is enough.
-    fn options(&mut self, common: &mut CommonState, uri: &str, side: &Interface) -> Message {
+    fn options(&mut self, common: &mut CommonState, uri: &str, interface: &Interface) -> Message {
         let branch = common.transactions.new_branch();
         let (call_id, number) = &mut self.groups.call;
         *number = number.wrapping_add(1) & i32::MAX.cast_unsigned();
-        let rport = if side.transport == Transport::Udp {
+        let rport = if interface.transport == Transport::Udp {
             ";rport"
         } else {
             ""
         };
         let via = format!(
             "SIP/2.0/{} {};branch={branch}{rport}",
-            side.transport.via_name(),
-            side.source
+            interface.transport.via_name(),
+            interface.source
         );
         Message::request(Method::Options, uri)
             .with(Name::Via, via)
             .with(Name::MaxForwards, "1")
             .with(
                 Name::From,
-                format!("<sip:{}>;tag={}", side.source, &branch[branch.len() / 2..]),
+                format!(
+                    "<sip:{}>;tag={}",
+                    interface.source,
+                    &branch[branch.len() / 2..]
+                ),
             )
             .with(Name::To, format!("<{uri}>"))
             .with(Name::CallId, call_id.as_str())

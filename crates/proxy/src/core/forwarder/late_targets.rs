@@ -1,4 +1,4 @@
-//! Newcomers: who registers while an INVITE is being forwarded is called, too (RFC 3261 section 16.5).
+//! Late targets: who registers while an INVITE is being forwarded is called, too (RFC 3261 section 16.5).
 //!
 //! The location service is asked again from time to time, whatever store it is and whichever worker or machine a REGISTER
 //! came to. Requests other than INVITE end within seconds, and are not watched.
@@ -10,7 +10,7 @@ use sip::transaction::ServerId;
 
 use super::Forwarder;
 use super::best_response::Candidate;
-use super::context::{BranchState, Cancel};
+use super::response_context::{BranchState, Cancel};
 use crate::core::common::CommonState;
 use crate::core::pending::PendingQuery;
 use crate::core::query::{Answer, Query};
@@ -107,7 +107,7 @@ impl Forwarder {
         let policy = &common.policy.forwarding;
         let (forking, maximum) = (policy.forking, policy.maximum_targets);
         let targets = targets.into_iter().flatten();
-        let (added, gone) = context.add_newcomers(targets, forking, maximum, |connection| {
+        let (added, gone) = context.add_late_targets(targets, forking, maximum, |connection| {
             self.closed.contains(&connection)
         });
         common.statistics.targets_added += added as u64;

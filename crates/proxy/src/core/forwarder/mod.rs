@@ -1,8 +1,8 @@
 //! The forwarder: requests on their way to their targets, and the responses on their way back (RFC 3261 section 16).
 //!
 //! - `classify` takes off what has led a request here and says where it is for; `requests` finds its targets;
-//! - `branches` forwards it to one target after the other: the response `context` knows what has been tried, its
-//!   `target_set` what has not, `next_hop` the way to a target; `contexts` keeps those that wait;
+//! - `branches` forwards it to one target after the other: the `response_context` knows what has been tried, its
+//!   `target_set` what has not, `next_hop` the way to a target; `response_contexts` keeps those that wait;
 //! - `responses` is what comes back, `best_response` chooses, `recursion` follows a 3xx;
 //! - `late_targets` looks for those who register while a phone rings;
 //! - `groups` probes groups of servers and remembers which of them answer;
@@ -12,14 +12,14 @@ pub(crate) mod best_response;
 mod branch_names;
 mod branches;
 mod classify;
-pub(crate) mod context;
-mod contexts;
 mod groups;
 mod late_targets;
 mod next_hop;
 mod recursion;
 mod redirect;
 mod requests;
+pub(crate) mod response_context;
+mod response_contexts;
 mod responses;
 mod stateless;
 mod target_set;
@@ -37,14 +37,14 @@ use super::dialogs::Dialogs;
 use super::flow_token::{FORMER_CONNECTION, FlowTokens};
 use super::identity::Identity;
 use super::keys::Keys;
-use super::known_routes::KnownRoutes;
 use super::loop_detection::LoopDetector;
 use super::policy::Policy;
 use super::route;
+use super::route_cache::RouteCache;
 use branch_names::BranchNames;
-use contexts::Contexts;
 use groups::Groups;
 use late_targets::Watches;
+use response_contexts::ResponseContexts;
 
 pub(crate) use recursion::Recursion;
 pub(crate) use responses::ask_dialog_end;
@@ -54,9 +54,9 @@ pub(crate) use responses::ask_dialog_end;
 pub(crate) struct Forwarder {
     pub(crate) loops: LoopDetector,
     pub(crate) dialogs: Dialogs,
-    known_routes: KnownRoutes,
+    route_cache: RouteCache,
     pub(crate) groups: Groups,
-    contexts: Contexts,
+    contexts: ResponseContexts,
     /// Which branch a transaction of ours belongs to. It outlives the context where further 2xx
     /// responses can come (RFC 6026).
     clients: BranchNames,
@@ -79,9 +79,9 @@ impl Forwarder {
         Forwarder {
             loops: LoopDetector::new(rng),
             dialogs: Dialogs::new(keys),
-            known_routes: KnownRoutes::default(),
+            route_cache: RouteCache::default(),
             groups: Groups::new(policy, rand::SeedableRng::from_rng(rng)),
-            contexts: Contexts::new(hash_keys(rng)),
+            contexts: ResponseContexts::new(hash_keys(rng)),
             clients: BranchNames::default(),
             late_answers: BTreeMap::new(),
             timers: BTreeSet::new(),
@@ -111,11 +111,11 @@ impl Forwarder {
         &'a self,
         identity: &'a Identity,
         tokens: &'a FlowTokens,
-    ) -> route::Own<'a> {
-        route::Own {
+    ) -> route::OwnRoutes<'a> {
+        route::OwnRoutes {
             identity,
             tokens,
-            known: &self.known_routes,
+            known: &self.route_cache,
             marks: &self.dialogs.marks,
         }
     }

@@ -1,4 +1,4 @@
-//! The next hop of a request: what each way to a target means, and our own address toward it (RFC 3261 section 16.6 steps
+//! The next hop of a request: what each hop to a target means, and our own address toward it (RFC 3261 section 16.6 steps
 //! 7 and 8).
 
 use std::net::SocketAddr;
@@ -13,17 +13,17 @@ use crate::core::interface::Interface;
 use crate::core::policy::Mode;
 use crate::core::query::{Answer, Destination, NextHop, Query};
 use crate::core::read_uri::ReadUri;
-use crate::core::target::{Target, Way, is_sips};
+use crate::core::target::{Hop, Target, is_sips};
 use crate::core::{route, uri};
 
-/// A way that has been looked at.
+/// A next hop that has been resolved.
 pub(crate) enum Resolved {
     /// The request can go.
     Send {
         to: sip::Target,
         /// Who is expected there.
         peer: Option<Arc<Peer>>,
-        side: Interface,
+        interface: Interface,
     },
     /// This has to be known first.
     Ask(Query),
@@ -32,32 +32,32 @@ pub(crate) enum Resolved {
 /// How many addresses of a next hop are tried.
 const MAXIMUM_NEXT_HOPS: usize = 8;
 
-/// What a way means for a request. `None`: it leads nowhere, or a SIPS URI to where there is no
+/// What a next hop means for a request. `None`: it leads nowhere, or a SIPS URI to where there is no
 /// TLS (RFC 3261 section 26.2.2, RFC 5630 section 5.3).
 pub(crate) fn resolve(
     common: &CommonState,
     request: &Message,
     target: &Target,
-    way: &Way,
+    hop: &Hop,
 ) -> Option<Resolved> {
-    let transport = match way {
-        Way::Flow { flow, .. } => Some(flow.transport),
-        Way::Address { transport, .. } | Way::Host { transport, .. } => Some(*transport),
-        Way::Datagram { .. } => Some(Transport::Udp),
-        Way::NextHop { .. } | Way::Toward(_) | Way::User(_) => None,
+    let transport = match hop {
+        Hop::Flow { flow, .. } => Some(flow.transport),
+        Hop::Address { transport, .. } | Hop::Host { transport, .. } => Some(*transport),
+        Hop::Datagram { .. } => Some(Transport::Udp),
+        Hop::NextHop { .. } | Hop::Uri(_) | Hop::User(_) => None,
     };
     let is_secure = is_sips(&target.uri);
     if is_secure && transport.is_some_and(|transport| !transport.is_secure()) {
         return None;
     }
-    match way {
-        Way::Flow {
+    match hop {
+        Hop::Flow {
             flow,
             address,
             peer,
             is_needed,
         } => {
-            let side = Interface::along(&common.identity, flow, is_needed.then_some(*flow))?;
+            let interface = Interface::along(&common.identity, flow, is_needed.then_some(*flow))?;
             let to = match address {
                 Some(address) => sip::Target::FlowOrAddress(*flow, *address),
                 None => sip::Target::Flow(*flow),
@@ -65,10 +65,10 @@ pub(crate) fn resolve(
             Some(Resolved::Send {
                 to,
                 peer: peer.clone(),
-                side,
+                interface,
             })
         }
-        Way::Address {
+        Hop::Address {
             transport,
             remote,
             local,
@@ -80,8 +80,8 @@ pub(crate) fn resolve(
             };
             Some(send_to(*transport, *remote, peer.clone(), source))
         }
-        Way::User(address) => Some(Resolved::Ask(Query::Lookup(address.clone()))),
-        Way::NextHop { address } => {
+        Hop::User(address) => Some(Resolved::Ask(Query::Lookup(address.clone()))),
+        Hop::NextHop { address } => {
             if let Some((transport, remote)) = *address
                 && remote.port() != 0
                 && !route::has_route(request, target)
@@ -93,8 +93,8 @@ pub(crate) fn resolve(
             let next_hop = route::next_hop(request, target)?;
             resolve_uri(common, request, &(*next_hop.as_sip()?).into(), is_secure)
         }
-        Way::Host { transport, peer } => resolve_host(common, *transport, peer),
-        Way::Toward(hop) => match Uri::parse(&hop.uri) {
+        Hop::Host { transport, peer } => resolve_host(common, *transport, peer),
+        Hop::Uri(hop) => match Uri::parse(&hop.uri) {
             Ok(Uri::Sip(uri)) => {
                 let uri = uri.into();
                 match hop.several_addresses(&uri, is_secure) {
@@ -104,7 +104,7 @@ pub(crate) fn resolve(
             }
             _ => None,
         },
-        Way::Datagram {
+        Hop::Datagram {
             remote,
             source,
             peer,
@@ -178,7 +178,7 @@ pub(crate) fn stream_instead(
     common: &CommonState,
     octets: usize,
     to: &sip::Target,
-    side: &Interface,
+    interface: &Interface,
 ) -> Option<(sip::Target, Interface)> {
     let remote = match to {
         sip::Target::Address(Transport::Udp, remote) => *remote,
@@ -189,14 +189,14 @@ pub(crate) fn stream_instead(
     }
     let source = match common.identity.source(Transport::Tcp, remote.ip(), None)? {
         Source::Known(source) => source,
-        Source::Ask(port) => Arc::new(side.source.with_port(port)),
+        Source::Ask(port) => Arc::new(interface.source.with_port(port)),
     };
-    let side = Interface {
+    let interface = Interface {
         transport: Transport::Tcp,
         source,
         flow: None,
     };
-    Some((sip::Target::Address(Transport::Tcp, remote), side))
+    Some((sip::Target::Address(Transport::Tcp, remote), interface))
 }
 
 /// What the choice among equal next hops follows from where the request is forwarded without
@@ -207,7 +207,7 @@ pub(crate) fn choice(common: &CommonState, request: &Message) -> Option<u64> {
         .then(|| common.hash(&(request.call_id(), request.cseq_number(), request.from_tag())))
 }
 
-/// Puts the addresses of a next hop before the other ways to a target.
+/// Puts the addresses of a next hop before the other hops to a target.
 pub(crate) fn add_next_hops(target: &mut Target, answer: Answer) {
     let Answer::NextHops(hops) = answer else {
         return;
@@ -219,7 +219,7 @@ pub(crate) fn add_next_hops(target: &mut Target, answer: Answer) {
             local,
             peer,
         } = hop;
-        target.ways.push_front(Way::Address {
+        target.hops.push_front(Hop::Address {
             transport,
             remote,
             local,
@@ -237,7 +237,7 @@ fn send_to(
     Resolved::Send {
         to: sip::Target::Address(transport, remote),
         peer,
-        side: Interface {
+        interface: Interface {
             transport,
             source,
             flow: None,

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use sip::{Message, Name, NameAddr, Uri};
 
 use super::best_response::Candidate;
-use super::context::Context;
+use super::response_context::ResponseContext;
 use crate::core::binding::AddressOfRecord;
 use crate::core::hook::{Decision, FailurePoint, Hook, NewTargets, Points, static_route};
 use crate::core::policy::Policy;
 use crate::core::query::Answer;
-use crate::core::target::{Target, Way, is_for_sips};
+use crate::core::target::{Hop, Target, is_for_sips};
 use crate::core::uri;
 
 /// A contact of a 3xx response, and its preference.
-struct Place {
+struct RedirectTarget {
     uri: String,
     q: u16,
 }
@@ -79,7 +79,7 @@ impl Hook for Recursion {
 /// as well: the client would come back and be routed so. Who has called a user is not brought along a
 /// static route by that user's phone: such routes may ask more of a caller than users do. A user of
 /// ours is looked up here.
-fn target_at(point: &mut FailurePoint<'_>, place: &Place) -> Target {
+fn target_at(point: &mut FailurePoint<'_>, place: &RedirectTarget) -> Target {
     let context = point.context;
     if context.is_routed
         && let Some(method) = context.request.method()
@@ -95,7 +95,7 @@ fn target_at(point: &mut FailurePoint<'_>, place: &Place) -> Target {
         && let Some(domain) = point.identity.domain(&uri.into(), context.arrival.local)
         && let Some(address) = AddressOfRecord::new(&uri, domain)
     {
-        target.ways = [Way::User(address)].into();
+        target.hops = [Hop::User(address)].into();
     }
     target
 }
@@ -106,9 +106,13 @@ fn target_at(point: &mut FailurePoint<'_>, place: &Place) -> Target {
 ///
 /// A SIPS URI is not followed for a SIP one, nor the other way about: then the client has to decide
 /// (RFC 5630 section 5.3).
-fn take_places(response: &mut Message, context: &Context, room: usize) -> Option<Vec<Place>> {
+fn take_places(
+    response: &mut Message,
+    context: &ResponseContext,
+    room: usize,
+) -> Option<Vec<RedirectTarget>> {
     let is_secure = is_for_sips(&context.request);
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<RedirectTarget> = Vec::new();
     let mut rest: Vec<Vec<u8>> = Vec::new();
     let mut is_taken = false;
     for value in response.values(Name::Contact) {
@@ -132,7 +136,7 @@ fn take_places(response: &mut Message, context: &Context, room: usize) -> Option
         }
         is_taken = true;
         if !is_known {
-            places.push(Place {
+            places.push(RedirectTarget {
                 uri: place.into_owned(),
                 q: contact.q(),
             });

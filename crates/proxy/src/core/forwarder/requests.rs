@@ -8,16 +8,16 @@ use sip::{Contact, Flow, Message, Method, Name};
 
 use super::Forwarder;
 use super::classify::{gruu, unavailable};
-use super::context::Context;
 use super::next_hop;
 use super::redirect;
+use super::response_context::ResponseContext;
 use super::responses::Final;
 use crate::core::amplification::add_within;
 use crate::core::binding::{AddressOfRecord, Binding};
 use crate::core::common::CommonState;
 use crate::core::event::{EndedBy, Event};
 use crate::core::forward::path_value;
-use crate::core::hook::{Asked, Points, Resumed, RouteAction, RoutePoint};
+use crate::core::hook::{HookOutcome, Points, Resumed, RouteAction, RoutePoint};
 use crate::core::incoming::{Addressee, IncomingRequest};
 use crate::core::interface::Interface;
 use crate::core::pending::PendingQuery;
@@ -36,9 +36,9 @@ impl Forwarder {
         now: Instant,
         incoming: &IncomingRequest,
         resumed: Option<&Resumed>,
-    ) -> Asked<RouteAction> {
+    ) -> HookOutcome<RouteAction> {
         if !common.hooks.are_at(Points::ROUTE) {
-            return Asked::Continue;
+            return HookOutcome::Continue;
         }
         let mut point = RoutePoint {
             request: &incoming.request,
@@ -77,7 +77,7 @@ impl Forwarder {
             add_path(common, &mut request, &arrival);
         }
         let timeout = common.timings.t1 * 64;
-        let mut context = Box::new(Context::new(
+        let mut context = Box::new(ResponseContext::new(
             received,
             timeout,
             request,
@@ -108,7 +108,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        mut context: Box<Context>,
+        mut context: Box<ResponseContext>,
         routed: Routed,
     ) {
         let is_redirected = common.policy.mode(&context.request) == Mode::Redirect;
@@ -196,7 +196,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        context: &Context,
+        context: &ResponseContext,
         bindings: &[Binding],
     ) {
         let longest = common.longest_answer(&context.request, &context.arrival);
@@ -222,7 +222,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        mut context: Box<Context>,
+        mut context: Box<ResponseContext>,
         address: AddressOfRecord,
     ) {
         context.is_responsible = true;
@@ -243,7 +243,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        context: &Context,
+        context: &ResponseContext,
     ) {
         let is_redirected =
             context.lookup.is_some() && self.is_redirected(common, &context.request);
@@ -281,7 +281,7 @@ fn add_path(common: &CommonState, request: &mut Message, arrival: &Flow) {
     if !wants_flow || !is_first_hop(request) || !supports(request, "path") {
         return;
     }
-    if let Some(side) = Interface::toward(&common.identity, arrival) {
-        request.push_front(Name::Path, path_value(&side, &common.tokens));
+    if let Some(interface) = Interface::toward(&common.identity, arrival) {
+        request.push_front(Name::Path, path_value(&interface, &common.tokens));
     }
 }

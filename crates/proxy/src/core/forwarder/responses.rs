@@ -9,14 +9,14 @@ use sip::{Flow, Message, Method, Name, Transport};
 
 use super::Forwarder;
 use super::best_response::Candidate;
-use super::context::{Cancel, Context};
+use super::response_context::{Cancel, ResponseContext};
 use super::target_set::arranged;
 use crate::core::branch_name::BranchName;
 use crate::core::common::CommonState;
 use crate::core::dialogs::{Answered, Uac};
 use crate::core::event::{self, EndedBy, Event, HopOutcome};
 use crate::core::hook::{
-    Asked, DialogEndPoint, DropReply, FailurePoint, NewTargets, Points, ReplyPoint, Resumed,
+    DialogEndPoint, DropReply, FailurePoint, HookOutcome, NewTargets, Points, ReplyPoint, Resumed,
 };
 use crate::core::pending::{EndedDialog, ParkedAt};
 use crate::core::rejection::{NOT_FOUND, Rejection};
@@ -63,9 +63,9 @@ impl Forwarder {
                 hook.on_reply(&point, answer)
             });
         match asked {
-            Asked::Act(DropReply) if status < 200 => return,
-            Asked::Act(DropReply) | Asked::Continue => {}
-            Asked::Park(hook, query) => {
+            HookOutcome::Act(DropReply) if status < 200 => return,
+            HookOutcome::Act(DropReply) | HookOutcome::Continue => {}
+            HookOutcome::Park(hook, query) => {
                 let parked = ParkedAt::Reply(client, name, response);
                 match common.park(now, (hook, query), parked) {
                     // It goes on unasked where there is no room.
@@ -127,7 +127,7 @@ impl Forwarder {
     }
 
     /// A branch has brought no response, or the request could not be sent: it counts as answered with
-    /// this status (sections 16.7 step 6 and 16.9), unless there is another way to the target.
+    /// this status (sections 16.7 step 6 and 16.9), unless there is another hop to the target.
     pub(crate) fn handle_no_response(
         &mut self,
         common: &mut CommonState,
@@ -158,7 +158,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         server: ServerId,
-        context: &mut Context,
+        context: &mut ResponseContext,
     ) {
         context.is_answered = true;
         context.has_failed = true;
@@ -217,7 +217,7 @@ impl Forwarder {
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        context: &Context,
+        context: &ResponseContext,
         (status, reason): (u16, &str),
         how: Final<'_>,
     ) {
@@ -258,7 +258,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
-        context: &mut Context,
+        context: &mut ResponseContext,
         response: Option<Message>,
     ) {
         let is_invite = context.is_invite();
@@ -301,7 +301,7 @@ impl Forwarder {
         now: Instant,
         client: ClientId,
         name: BranchName,
-        context: &mut Context,
+        context: &mut ResponseContext,
         response: Message,
     ) {
         let is_invite = context.is_invite();
@@ -365,7 +365,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         (client, name): (ClientId, BranchName),
-        context: &mut Context,
+        context: &mut ResponseContext,
         response: Option<Message>,
     ) {
         // Nobody else has wanted that: Timer C has fired, or others wait for their turn to ring.
@@ -389,17 +389,17 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         (client, name): (ClientId, BranchName),
-        context: &mut Context,
+        context: &mut ResponseContext,
         mut candidate: Candidate,
         resumed: Option<Resumed>,
     ) {
         let asked = match candidate {
-            Candidate::Terminated(_) => Asked::Continue,
+            Candidate::Terminated(_) => HookOutcome::Continue,
             _ => self.ask_failure(common, now, context, &mut candidate, resumed.as_ref()),
         };
         match asked {
-            Asked::Continue => {}
-            Asked::Act(NewTargets { groups, candidate }) => {
+            HookOutcome::Continue => {}
+            HookOutcome::Act(NewTargets { groups, candidate }) => {
                 let policy = &common.policy.forwarding;
                 let (forking, maximum) = (policy.forking, policy.maximum_targets);
                 let room = maximum.saturating_sub(context.known_targets());
@@ -407,7 +407,7 @@ impl Forwarder {
                 context.targets.insert(arranged(groups, forking, room));
                 return;
             }
-            Asked::Park(hook, query) => {
+            HookOutcome::Park(hook, query) => {
                 let parked = ParkedAt::Failure(client, name, candidate);
                 match common.park(now, (hook, query), parked) {
                     Ok(id) => {
@@ -435,10 +435,10 @@ impl Forwarder {
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        context: &Context,
+        context: &ResponseContext,
         candidate: &mut Candidate,
         resumed: Option<&Resumed>,
-    ) -> Asked<NewTargets> {
+    ) -> HookOutcome<NewTargets> {
         let mut point = FailurePoint {
             now,
             policy: &common.policy,
@@ -480,7 +480,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
-        context: &Context,
+        context: &ResponseContext,
         outcome: HopOutcome,
     ) {
         if let Some((member, forwarded)) = context.hop(name.1)
@@ -491,14 +491,14 @@ impl Forwarder {
         }
     }
 
-    /// Ends a branch, or lets it try the next way to its target: where a hop is unavailable or silent
+    /// Ends a branch, or lets it try the next hop to its target: where a hop is unavailable or silent
     /// another may serve (section 16.6 step 7, RFC 3263 section 4.3).
     pub(crate) fn fail_branch(
         &mut self,
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
-        context: &mut Context,
+        context: &mut ResponseContext,
         candidate: Candidate,
     ) {
         let Some(forwarded) = context.forwarded_mut(name.1) else {
@@ -512,7 +512,7 @@ impl Forwarder {
         }
         let is_unavailable = candidate.status() == 503 || is_silent;
         let goes_on = context.may_go_on(now)
-            && (is_unavailable && context.has_other_way(name.1)
+            && (is_unavailable && context.has_other_hop(name.1)
                 || candidate.is_of_flow() && context.fall_back(name.1));
         if goes_on {
             common.statistics.failovers += 1;
@@ -537,7 +537,7 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
-        context: &mut Context,
+        context: &mut ResponseContext,
     ) {
         if !context.is_invite() {
             return;
@@ -562,7 +562,11 @@ pub(crate) enum Final<'a> {
 }
 
 /// What the log says of the end of a request: how a call has begun, or how a dialog has ended.
-fn final_event(context: &Context, (status, reason): (u16, &str), how: Final<'_>) -> Option<Event> {
+fn final_event(
+    context: &ResponseContext,
+    (status, reason): (u16, &str),
+    how: Final<'_>,
+) -> Option<Event> {
     let request = &context.request;
     if let Some(call) = context.call() {
         return Some(match how {
@@ -590,7 +594,7 @@ fn final_event(context: &Context, (status, reason): (u16, &str), how: Final<'_>)
 }
 
 /// Whether a dialog has ended with this response to a request.
-fn ends_dialog(context: &Context, status: u16) -> bool {
+fn ends_dialog(context: &ResponseContext, status: u16) -> bool {
     (is_success(status) || status == 481) && context.request.method() == Some(&Method::Bye)
 }
 
@@ -611,7 +615,7 @@ pub(crate) fn ask_dialog_end(
         .ask(Points::DIALOG_END, resumed.as_ref(), |hook, answer| {
             hook.on_dialog_end(&point, answer)
         });
-    if let Asked::Park(hook, query) = asked {
+    if let HookOutcome::Park(hook, query) = asked {
         // Where there is no room, nobody is told.
         let _ = common.park(now, (hook, query), ParkedAt::DialogEnd(dialog));
     }

@@ -20,7 +20,7 @@ use crate::core::authentication::{Entitlement, entitlement, strip_credentials};
 use crate::core::common::CommonState;
 use crate::core::dialogs::{Answered, Uac};
 use crate::core::forward::{self, Forwarding, is_record_routed, max_breadth};
-use crate::core::hook::{Asked, Points, RouteAction, RoutePoint};
+use crate::core::hook::{HookOutcome, Points, RouteAction, RoutePoint};
 use crate::core::incoming::Addressee;
 use crate::core::interface::Interface;
 use crate::core::pending::{PendingQuery, StatelessRequest};
@@ -86,7 +86,7 @@ impl Forwarder {
             return;
         }
         common.statistics.requests += 1;
-        let passing = StatelessRequest {
+        let stateless = StatelessRequest {
             request,
             received: (!is_cancel).then_some(received),
             arrival,
@@ -97,15 +97,20 @@ impl Forwarder {
         match bound.map(|bound| bound.addressee) {
             Ok(_) if is_denied => {
                 let rejection = common.deny_relay();
-                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
+                common.refuse_stateless(now, &stateless.arrival, &stateless.request, &rejection);
             }
             // What such a CANCEL could end was answered by us, and is over.
             Ok(Addressee::Registrar | Addressee::Element) => {
-                common.refuse_stateless(now, &passing.arrival, &passing.request, &NO_TRANSACTION);
+                common.refuse_stateless(
+                    now,
+                    &stateless.arrival,
+                    &stateless.request,
+                    &NO_TRANSACTION,
+                );
             }
-            Ok(addressee) => self.pass_on(common, now, passing, addressee),
+            Ok(addressee) => self.route_stateless(common, now, stateless, addressee),
             Err(rejection) => {
-                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection)
+                common.refuse_stateless(now, &stateless.arrival, &stateless.request, &rejection)
             }
         }
     }
@@ -129,7 +134,7 @@ impl Forwarder {
             let entitlement = entitlement(common, &request, &arrival, bound);
             matches!(entitlement, Entitlement::None)
         });
-        let passing = StatelessRequest {
+        let stateless = StatelessRequest {
             request,
             received: None,
             arrival,
@@ -140,54 +145,59 @@ impl Forwarder {
         match bound {
             Ok(_) if is_denied => {
                 let rejection = common.deny_relay();
-                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
+                common.refuse_stateless(now, &stateless.arrival, &stateless.request, &rejection);
             }
-            Ok(bound) => self.pass_on(common, now, passing, bound.addressee),
+            Ok(bound) => self.route_stateless(common, now, stateless, bound.addressee),
             Err(rejection) => {
-                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection)
+                common.refuse_stateless(now, &stateless.arrival, &stateless.request, &rejection)
             }
         }
     }
 
     /// Goes on with a request when it is known where to.
-    pub(crate) fn resume_passing(
+    pub(crate) fn resume_stateless(
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        mut passing: StatelessRequest,
+        mut stateless: StatelessRequest,
         answer: Answer,
         is_timeout: bool,
     ) {
-        if let Some(target) = &mut passing.target {
+        if let Some(target) = &mut stateless.target {
             next_hop::add_next_hops(target, answer);
-            self.forward_passing(common, now, passing);
+            self.forward_stateless(common, now, stateless);
             return;
         }
         let rejection = match answer {
             Answer::Bindings(bindings) => {
                 let StatelessRequest {
                     request, arrival, ..
-                } = &passing;
+                } = &stateless;
                 let Some(bindings) = self.bindings_meant(common, now, request, arrival, bindings)
                 else {
-                    common.refuse_stateless(now, &passing.arrival, &passing.request, &NOT_FOUND);
+                    common.refuse_stateless(
+                        now,
+                        &stateless.arrival,
+                        &stateless.request,
+                        &NOT_FOUND,
+                    );
                     return;
                 };
                 // The most preferred, of equal ones that which was registered first: the choice is
                 // the same for a retransmission.
-                let targets = self.targets(now, &passing.request, &bindings);
+                let targets = self.targets(now, &stateless.request, &bindings);
                 if let Some(target) = targets.into_first() {
-                    passing.target = Some(target);
-                    self.forward_passing(common, now, passing);
+                    stateless.target = Some(target);
+                    self.forward_stateless(common, now, stateless);
                     return;
                 }
-                unavailable(now, &passing.request, &bindings)
+                unavailable(now, &stateless.request, &bindings)
             }
             Answer::Unknown => NOT_FOUND,
             _ if is_timeout => Rejection::new(504, "Server Time-out"),
             other => common.store_error(&other),
         };
-        common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
+        common.refuse_stateless(now, &stateless.arrival, &stateless.request, &rejection);
     }
 
     /// Takes a response that belongs to no transaction. One to a request that we have forwarded
@@ -259,17 +269,17 @@ impl Forwarder {
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        passing: &StatelessRequest,
+        stateless: &StatelessRequest,
         addressee: &Addressee,
-    ) -> Asked<RouteAction> {
+    ) -> HookOutcome<RouteAction> {
         if !common.hooks.are_at(Points::ROUTE) {
-            return Asked::Continue;
+            return HookOutcome::Continue;
         }
         let mut point = RoutePoint {
-            request: &passing.request,
+            request: &stateless.request,
             now,
             is_routable: matches!(addressee, Addressee::Routed),
-            choice: next_hop::choice(common, &passing.request),
+            choice: next_hop::choice(common, &stateless.request),
             dispatcher: &mut self.groups.dispatcher,
         };
         common.hooks.ask(Points::ROUTE, None, |hook, answer| {
@@ -278,52 +288,52 @@ impl Forwarder {
     }
 
     /// Sends a request to where it is for, or finds out where that is.
-    fn pass_on(
+    fn route_stateless(
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        mut passing: StatelessRequest,
+        mut stateless: StatelessRequest,
         addressee: Addressee,
     ) {
-        strip_credentials(common, &mut passing.request);
-        match self.ask_stateless_route(common, now, &passing, &addressee) {
+        strip_credentials(common, &mut stateless.request);
+        match self.ask_stateless_route(common, now, &stateless, &addressee) {
             // It belongs to no transaction that could wait.
-            Asked::Continue | Asked::Park(..) => {}
-            Asked::Act(RouteAction::Refuse(refusal)) => {
+            HookOutcome::Continue | HookOutcome::Park(..) => {}
+            HookOutcome::Act(RouteAction::Refuse(refusal)) => {
                 let rejection = refusal.rejection();
-                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
+                common.refuse_stateless(now, &stateless.arrival, &stateless.request, &rejection);
                 return;
             }
-            Asked::Act(RouteAction::To(routed)) => {
-                let uri = passing.request.request_uri().unwrap_or_default();
-                passing.target = Some(Target::by_route(uri, routed.next_hops));
-                self.forward_passing(common, now, passing);
+            HookOutcome::Act(RouteAction::To(routed)) => {
+                let uri = stateless.request.request_uri().unwrap_or_default();
+                stateless.target = Some(Target::by_route(uri, routed.next_hops));
+                self.forward_stateless(common, now, stateless);
                 return;
             }
         }
         match addressee {
             Addressee::Requested(target) => {
-                passing.target = Some(target);
-                self.forward_passing(common, now, passing);
+                stateless.target = Some(target);
+                self.forward_stateless(common, now, stateless);
             }
             Addressee::User(address) => {
-                let pending = PendingQuery::Stateless(Box::new(passing));
+                let pending = PendingQuery::Stateless(Box::new(stateless));
                 if let Err(pending) = common.ask(now, Query::Lookup(address), pending) {
-                    self.refuse_waiting(common, now, pending);
+                    self.refuse_pending(common, now, pending);
                 }
             }
             Addressee::Registrar | Addressee::Element | Addressee::Routed => {
-                common.refuse_stateless(now, &passing.arrival, &passing.request, &NOT_FOUND);
+                common.refuse_stateless(now, &stateless.arrival, &stateless.request, &NOT_FOUND);
             }
         }
     }
 
-    /// Sends a request on to its target by the first way that there is.
-    fn forward_passing(
+    /// Sends a request on to its target by the first hop that there is.
+    fn forward_stateless(
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        mut passing: StatelessRequest,
+        mut stateless: StatelessRequest,
     ) {
         let StatelessRequest {
             request,
@@ -332,16 +342,23 @@ impl Forwarder {
             fingerprint,
             is_in_dialog,
             target,
-        } = &mut passing;
-        let way = target
+        } = &mut stateless;
+        let hop = target
             .as_mut()
-            .and_then(|target| target.next_way().zip(Some(target)));
-        let resolved = way.and_then(|(way, target)| {
-            let resolved = next_hop::resolve(common, request, target, &way)?;
+            .and_then(|target| target.next_hop().zip(Some(target)));
+        let resolved = hop.and_then(|(hop, target)| {
+            let resolved = next_hop::resolve(common, request, target, &hop)?;
             Some((resolved, &*target))
         });
         match resolved {
-            Some((Resolved::Send { to, peer, side }, target)) => {
+            Some((
+                Resolved::Send {
+                    to,
+                    peer,
+                    interface,
+                },
+                target,
+            )) => {
                 let (mut branch, mut back) = (String::new(), String::new());
                 self.loops.push_branch(&mut branch, request);
                 fingerprint.append_to(&mut branch);
@@ -360,21 +377,21 @@ impl Forwarder {
                 });
                 let has_breadth =
                     method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
-                let make = |side: &Interface| {
+                let make = |interface: &Interface| {
                     let how = Forwarding {
                         request_uri: &target.uri,
                         path: &target.path,
                         branch: &branch,
-                        offers_alias: common.identity.offers_alias(side.transport),
+                        offers_alias: common.identity.offers_alias(interface.transport),
                         back: is_answered.then_some((FLOW, &back)),
                         record_route: from,
-                        to: side,
+                        to: interface,
                         max_breadth: max_breadth(request).filter(|_| has_breadth),
                     };
                     forward::copy(request, &how, &common.tokens)
                 };
-                let mut copy = make(&side);
-                let stream = next_hop::stream_instead(common, copy.wire_length(), &to, &side);
+                let mut copy = make(&interface);
+                let stream = next_hop::stream_instead(common, copy.wire_length(), &to, &interface);
                 // Somebody has to retransmit where only one of the two sides is reliable (section 16.1),
                 // and to go back to UDP where TCP is refused (section 18.1.1).
                 let needs_state = stream.is_some()
@@ -385,8 +402,8 @@ impl Forwarder {
                     return;
                 }
                 let to = match stream {
-                    Some((to, side)) => {
-                        copy = make(&side);
+                    Some((to, interface)) => {
+                        copy = make(&interface);
                         common.statistics.switched_to_stream += 1;
                         to
                     }
@@ -413,25 +430,25 @@ impl Forwarder {
                 }
             }
             Some((Resolved::Ask(query), _)) => {
-                let pending = PendingQuery::Stateless(Box::new(passing));
+                let pending = PendingQuery::Stateless(Box::new(stateless));
                 if let Err(pending) = common.ask(now, query, pending) {
-                    self.refuse_waiting(common, now, pending);
+                    self.refuse_pending(common, now, pending);
                 }
             }
             None => {
                 let rejection = Rejection::new(500, "Next Hop Unavailable");
-                common.refuse_stateless(now, &passing.arrival, &passing.request, &rejection);
+                common.refuse_stateless(now, &stateless.arrival, &stateless.request, &rejection);
             }
         }
     }
 
     /// Refuses a request that could not be parked.
-    fn refuse_waiting(&mut self, common: &mut CommonState, now: Instant, pending: PendingQuery) {
-        if let PendingQuery::Stateless(passing) = pending {
+    fn refuse_pending(&mut self, common: &mut CommonState, now: Instant, pending: PendingQuery) {
+        if let PendingQuery::Stateless(stateless) = pending {
             common.refuse_stateless(
                 now,
-                &passing.arrival,
-                &passing.request,
+                &stateless.arrival,
+                &stateless.request,
                 &common.overloaded(),
             );
         }

@@ -173,7 +173,7 @@ pub(crate) struct Hooks {
 
 /// What has come of asking the hooks.
 #[derive(Debug)]
-pub(crate) enum Asked<A> {
+pub(crate) enum HookOutcome<A> {
     /// None decides.
     Continue,
     /// One has decided this.
@@ -241,9 +241,9 @@ impl Hooks {
         point: Points,
         resumed: Option<&Resumed>,
         mut ask: impl FnMut(&mut dyn Hook, Option<&Answer>) -> Decision<A>,
-    ) -> Asked<A> {
+    ) -> HookOutcome<A> {
         if !self.are_at(point) {
-            return Asked::Continue;
+            return HookOutcome::Continue;
         }
         let first = resumed.map_or(0, |(place, _)| *place);
         let mut answer = resumed.map(|(_, answer)| answer);
@@ -254,11 +254,11 @@ impl Hooks {
             }
             match ask(hook.as_mut(), answer) {
                 Decision::Continue => {}
-                Decision::Act(action) => return Asked::Act(action),
-                Decision::Park(query) => return Asked::Park(place, query),
+                Decision::Act(action) => return HookOutcome::Act(action),
+                Decision::Park(query) => return HookOutcome::Park(place, query),
             }
         }
-        Asked::Continue
+        HookOutcome::Continue
     }
 }
 
@@ -308,9 +308,9 @@ mod tests {
             hook.on_request(&point, answer)
         });
         let asked = match asked {
-            Asked::Continue => "continue".to_owned(),
-            Asked::Act(refusal) => refusal.status.to_string(),
-            Asked::Park(place, _) => format!("parked by {place}"),
+            HookOutcome::Continue => "continue".to_owned(),
+            HookOutcome::Act(refusal) => refusal.status.to_string(),
+            HookOutcome::Park(place, _) => format!("parked by {place}"),
         };
         (asked, answers)
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use sip::{Flow, Message};
 
 use crate::core::forwarder::best_response::Candidate;
-use crate::core::forwarder::context::Context;
+use crate::core::forwarder::response_context::ResponseContext;
 use crate::core::identity::Identity;
 use crate::core::policy::Policy;
 use crate::core::rejection::Rejection;
@@ -105,7 +105,7 @@ pub struct FailurePoint<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) identity: &'a Identity,
     pub(crate) dispatcher: &'a mut Dispatcher,
-    pub(crate) context: &'a Context,
+    pub(crate) context: &'a ResponseContext,
     pub(crate) candidate: &'a mut Candidate,
 }
 

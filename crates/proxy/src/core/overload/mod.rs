@@ -81,7 +81,7 @@ impl<T: Ord> AddAssign for Largest<T> {
 
 /// What is known of a request's surroundings when it is judged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct Conditions {
     /// Where it came from.
     pub(crate) from: IpAddr,
     /// Its source is trusted: no rate of its own.
@@ -104,7 +104,7 @@ pub(crate) struct Challenged {
 }
 
 /// What can be found out about a request, but takes longer than a glance: it is only where something depends on it.
-pub(crate) struct Proofs<'a> {
+pub(crate) struct LazyChecks<'a> {
     /// Whether the dialog that it names began through us.
     pub(crate) is_of_our_dialog: &'a dyn Fn() -> bool,
     /// Whether its credentials are for a nonce that we have given out, be it too old by now.
@@ -112,7 +112,7 @@ pub(crate) struct Proofs<'a> {
 }
 
 /// A request, as far as it is judged by what it says.
-pub(crate) trait Judged {
+pub(crate) trait AdmissionRequest {
     /// Its method; `None` for what is no request.
     fn method(&self) -> Option<&Method>;
     /// Whether it says that it belongs to a dialog: To has a tag.
@@ -121,7 +121,7 @@ pub(crate) trait Judged {
     fn has_credentials(&self) -> bool;
 }
 
-impl Judged for Message {
+impl AdmissionRequest for Message {
     fn method(&self) -> Option<&Method> {
         Message::method(self)
     }
@@ -135,7 +135,7 @@ impl Judged for Message {
     }
 }
 
-impl Judged for Peek<'_> {
+impl AdmissionRequest for Peek<'_> {
     fn method(&self) -> Option<&Method> {
         Some(Peek::method(self))
     }
@@ -291,9 +291,9 @@ impl OverloadControl {
     pub(crate) fn judge(
         &mut self,
         now: Instant,
-        request: &impl Judged,
-        around: &Surroundings,
-        proofs: &Proofs<'_>,
+        request: &impl AdmissionRequest,
+        around: &Conditions,
+        proofs: &LazyChecks<'_>,
     ) -> Admission {
         let Some(method) = request.method() else {
             return Admission::Admit;
@@ -332,7 +332,7 @@ impl OverloadControl {
     }
 
     /// Whether there is a reason to look at a request more closely: mostly there is none.
-    fn is_on_guard(&self, method: &Method, around: &Surroundings) -> bool {
+    fn is_on_guard(&self, method: &Method, around: &Conditions) -> bool {
         let may_scan = matches!(method, Method::Options | Method::Register);
         self.by_source.is_some()
             || (may_scan || around.challenged.calls) && self.unauthenticated.is_some()
@@ -340,7 +340,7 @@ impl OverloadControl {
     }
 
     /// Whether there is a reason to refuse what can best be done without.
-    fn may_refuse(&self, around: &Surroundings) -> bool {
+    fn may_refuse(&self, around: &Conditions) -> bool {
         self.is_draining
             || self.all.is_some()
             || self.queue.is_standing()
@@ -350,7 +350,7 @@ impl OverloadControl {
     fn is_above_source_rate(
         &mut self,
         now: Instant,
-        around: &Surroundings,
+        around: &Conditions,
         method: &Method,
         is_begun: impl Fn() -> bool,
     ) -> bool {
@@ -374,10 +374,10 @@ impl OverloadControl {
     fn is_scan_above_rate(
         &mut self,
         now: Instant,
-        around: &Surroundings,
-        request: &impl Judged,
+        around: &Conditions,
+        request: &impl AdmissionRequest,
         is_begun: impl Fn() -> bool,
-        proofs: &Proofs<'_>,
+        proofs: &LazyChecks<'_>,
     ) -> bool {
         let (Some(rate), Some(method)) = (&self.unauthenticated, request.method()) else {
             return false;

@@ -18,8 +18,8 @@ fn request(method: Method, to_tag: &str) -> Message {
 
 const IN_DIALOG: &str = ";tag=2";
 
-fn around(from: &str) -> Surroundings {
-    Surroundings {
+fn around(from: &str) -> Conditions {
+    Conditions {
         from: from.parse().expect("an address"),
         is_trusted: false,
         challenged: Challenged {
@@ -32,13 +32,13 @@ fn around(from: &str) -> Surroundings {
 }
 
 /// What can be found out about requests that are what they say.
-const GENUINE: Proofs<'_> = Proofs {
+const GENUINE: LazyChecks<'_> = LazyChecks {
     is_of_our_dialog: &|| true,
     has_nonce_of_ours: &|| true,
 };
 
 /// And about those that have made it up.
-const INVENTED: Proofs<'_> = Proofs {
+const INVENTED: LazyChecks<'_> = LazyChecks {
     is_of_our_dialog: &|| false,
     has_nonce_of_ours: &|| false,
 };
@@ -49,7 +49,7 @@ fn admitted(
     now: Instant,
     count: usize,
     request: &Message,
-    around: &Surroundings,
+    around: &Conditions,
 ) -> usize {
     admitted_with(control, now, count, (request, &GENUINE), around)
 }
@@ -58,8 +58,8 @@ fn admitted_with(
     control: &mut OverloadControl,
     now: Instant,
     count: usize,
-    (request, proofs): (&Message, &Proofs<'_>),
-    around: &Surroundings,
+    (request, proofs): (&Message, &LazyChecks<'_>),
+    around: &Conditions,
 ) -> usize {
     (0..count)
         .filter(|_| control.judge(now, request, around, proofs) == Admission::Admit)
@@ -98,7 +98,7 @@ fn a_source_has_its_rate_and_its_dialogs_as_much_again() {
     );
     let ack = request(Method::Ack, IN_DIALOG);
     assert_eq!(admitted(&mut control, now, 100, &ack, &attacker), 100);
-    let trusted = Surroundings {
+    let trusted = Conditions {
         is_trusted: true,
         ..around("192.0.2.3")
     };
@@ -168,7 +168,7 @@ fn scanners_get_no_answer_whatever_they_have_for_credentials() {
     let within = request(Method::Options, IN_DIALOG);
     assert_eq!(admitted(&mut control, now, 100, &within, &scanner), 100);
     // Where nobody is asked for credentials, nobody has them.
-    let open = Surroundings {
+    let open = Conditions {
         challenged: Challenged::default(),
         ..scanner
     };
@@ -185,7 +185,7 @@ fn credentials_are_looked_at_when_the_rate_is_used_up() {
         ..OverloadPolicy::default()
     });
     let looked = std::cell::Cell::new(0);
-    let proofs = Proofs {
+    let proofs = LazyChecks {
         is_of_our_dialog: &|| panic!("there is no tag"),
         has_nonce_of_ours: &|| {
             looked.set(looked.get() + 1);
@@ -211,7 +211,7 @@ fn attempts_at_passwords_are_bounded() {
                 burst: Duration::from_secs(2),
                 ..OverloadPolicy::default()
             });
-            let guesser = Surroundings {
+            let guesser = Conditions {
                 challenged: Challenged {
                     registers: true,
                     calls: true,
@@ -220,7 +220,7 @@ fn attempts_at_passwords_are_bounded() {
                 ..around("192.0.2.1")
             };
             let guess = request(method.clone(), tag).with(Name::ProxyAuthorization, "Digest a=b");
-            let proofs = Proofs {
+            let proofs = LazyChecks {
                 has_nonce_of_ours: &|| true,
                 ..INVENTED
             };
@@ -235,7 +235,7 @@ fn attempts_at_passwords_are_bounded() {
             // What may be saved up, five times as much, and ten a second.
             assert!((310..=325).contains(&attempts), "{method}: {attempts}");
             let now = begin + Duration::from_millis(19_999);
-            let mut judge = |request: &Message, proofs: &Proofs<'_>, around: &Surroundings| {
+            let mut judge = |request: &Message, proofs: &LazyChecks<'_>, around: &Conditions| {
                 control.judge(now, request, around, proofs) == Admission::Admit
             };
             assert!(!judge(&guess, &proofs, &guesser));
@@ -248,7 +248,7 @@ fn attempts_at_passwords_are_bounded() {
                 let within =
                     request(method.clone(), IN_DIALOG).with(Name::ProxyAuthorization, "Digest a=b");
                 assert!(judge(&within, &GENUINE, &guesser));
-                let everywhere = Surroundings {
+                let everywhere = Conditions {
                     challenged: Challenged {
                         in_dialogs: true,
                         ..guesser.challenged
@@ -257,7 +257,7 @@ fn attempts_at_passwords_are_bounded() {
                 };
                 assert!(!judge(&within, &GENUINE, &everywhere));
             }
-            let open = Surroundings {
+            let open = Conditions {
                 challenged: Challenged::default(),
                 ..guesser
             };
@@ -275,7 +275,7 @@ fn attempts_that_are_under_way_count() {
         burst: Duration::from_secs(1),
         ..OverloadPolicy::default()
     });
-    let guesser = Surroundings {
+    let guesser = Conditions {
         challenged: Challenged {
             calls: true,
             ..Challenged::default()
@@ -296,7 +296,7 @@ fn attempts_that_are_under_way_count() {
 fn room_for_transactions_is_kept_for_dialogs() {
     let now = Instant::now();
     let mut control = control(OverloadPolicy::default());
-    let at = |transactions| Surroundings {
+    let at = |transactions| Conditions {
         transactions: (transactions, 1000),
         ..around("192.0.2.1")
     };
@@ -337,8 +337,8 @@ fn while_messages_wait_new_calls_go_first_and_dialogs_never() {
     // So many wait that it is not for a pause.
     (0..100).for_each(|_| control.note_waited(begun, target));
     let mut judge_with =
-        |at: Duration, waited: Duration, request: &Message, proofs: &Proofs<'_>| {
-            let around = Surroundings {
+        |at: Duration, waited: Duration, request: &Message, proofs: &LazyChecks<'_>| {
+            let around = Conditions {
                 waited,
                 ..around("192.0.2.1")
             };

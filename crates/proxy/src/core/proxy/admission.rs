@@ -14,7 +14,7 @@ use super::Proxy;
 use crate::core::common::{CommonState, OUR_TAG};
 use crate::core::forwarder::Forwarder;
 use crate::core::hook::Points;
-use crate::core::overload::{Admission, Challenged, Judged, Proofs, Surroundings};
+use crate::core::overload::{Admission, AdmissionRequest, Challenged, Conditions, LazyChecks};
 use crate::core::routing::Dropped;
 
 impl Proxy {
@@ -158,12 +158,15 @@ impl Proxy {
         now: Instant,
         waited: Duration,
         flow: &Flow,
-        (request, whole): (&impl Judged, &dyn Fn() -> Option<Cow<'a, Message>>),
+        (request, whole): (
+            &impl AdmissionRequest,
+            &dyn Fn() -> Option<Cow<'a, Message>>,
+        ),
     ) -> Admission {
         let authentication = &self.common.policy.authentication;
         let is_asked = (authentication.register || authentication.calls)
             && !authentication.is_exempt(flow.remote.ip());
-        let around = Surroundings {
+        let around = Conditions {
             from: flow.remote.ip(),
             is_trusted: self.common.trust.is_trusted(flow),
             challenged: Challenged {
@@ -181,7 +184,7 @@ impl Proxy {
         let dialogs = &self.forwarder.dialogs;
         let own = self.forwarder.own_routes(&common.identity, &common.tokens);
         let lifetime = common.policy.forwarding.dialog_lifetime;
-        let proofs = Proofs {
+        let proofs = LazyChecks {
             is_of_our_dialog: &|| {
                 whole()
                     .is_some_and(|request| dialogs.have_as_received(request, flow, own, lifetime))

@@ -22,7 +22,7 @@ use super::config::Config;
 use super::event::Event;
 use super::forwarder::{Forwarder, Recursion, ask_dialog_end};
 use super::hook::{
-    Asked, DropLists, Hook, Points, Refusal, RequestPoint, Resumed, RouteAction, StaticRoutes,
+    DropLists, Hook, HookOutcome, Points, Refusal, RequestPoint, Resumed, RouteAction, StaticRoutes,
 };
 use super::incoming::{Addressee, IncomingRequest};
 use super::interface::Interface;
@@ -411,10 +411,10 @@ impl Proxy {
             .forwarder
             .ask_route(&mut self.common, now, &incoming, resumed.as_ref());
         let (asked, routed) = match asked {
-            Asked::Act(RouteAction::To(routed)) => (Asked::Continue, Some(routed)),
-            Asked::Act(RouteAction::Refuse(refusal)) => (Asked::Act(refusal), None),
-            Asked::Continue => (Asked::Continue, None),
-            Asked::Park(hook, query) => (Asked::Park(hook, query), None),
+            HookOutcome::Act(RouteAction::To(routed)) => (HookOutcome::Continue, Some(routed)),
+            HookOutcome::Act(RouteAction::Refuse(refusal)) => (HookOutcome::Act(refusal), None),
+            HookOutcome::Continue => (HookOutcome::Continue, None),
+            HookOutcome::Park(hook, query) => (HookOutcome::Park(hook, query), None),
         };
         if let Some(incoming) = self.go_on(now, asked, incoming, ParkedAt::Route) {
             self.forwarder
@@ -426,19 +426,19 @@ impl Proxy {
     fn go_on(
         &mut self,
         now: Instant,
-        asked: Asked<Refusal>,
+        asked: HookOutcome<Refusal>,
         incoming: IncomingRequest,
         at: impl Fn(IncomingRequest) -> ParkedAt,
     ) -> Option<IncomingRequest> {
         let common = &mut self.common;
         let (hook, query) = match asked {
-            Asked::Continue => return Some(incoming),
-            Asked::Act(refusal) => {
+            HookOutcome::Continue => return Some(incoming),
+            HookOutcome::Act(refusal) => {
                 let rejection = refusal.rejection();
                 common.refuse(now, incoming.server, &incoming.request, &rejection);
                 return None;
             }
-            Asked::Park(hook, query) => (hook, query),
+            HookOutcome::Park(hook, query) => (hook, query),
         };
         let server = incoming.server;
         let is_invite = incoming.request.method() == Some(&Method::Invite);
@@ -551,7 +551,7 @@ impl Proxy {
                 forwarder.complete_resolution(common, now, branch, answer);
             }
             PendingQuery::Stateless(stateless) => {
-                forwarder.resume_passing(common, now, *stateless, answer, is_timeout);
+                forwarder.resume_stateless(common, now, *stateless, answer, is_timeout);
             }
             PendingQuery::Probe(probe) => forwarder.resume_probe(common, now, *probe, answer),
             PendingQuery::Page => self.keep_alives.handle_page(now, answer),

@@ -23,7 +23,7 @@ pub(crate) struct Probes {
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     pub(crate) member: MemberName,
-    /// It, with the ways to it that have not been tried.
+    /// It, with the hops to it that have not been tried.
     pub(crate) target: Target,
     /// Until when an answer is waited for.
     pub(crate) deadline: Instant,

@@ -11,7 +11,7 @@ use sip::transaction::ClientId;
 
 /// The calls, by a name of their INVITE.
 #[derive(Debug, Default)]
-pub(crate) struct EarlyCalls {
+pub(crate) struct EarlyDialogs {
     /// How many INVITEs with early dialogs there are of each: one that comes by us twice is two.
     names: BTreeMap<u64, u32>,
     /// Those that were answered, by the transaction that has brought the 2xx.
@@ -27,7 +27,7 @@ struct Answered {
     caller: u64,
 }
 
-impl EarlyCalls {
+impl EarlyDialogs {
     /// Takes notice of an INVITE whose caller has had a provisional response.
     pub(crate) fn begin(&mut self, name: u64) {
         *self.names.entry(name).or_default() += 1;
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_call_is_early_until_its_last_invite_has_failed_or_the_transaction_of_its_answer_ends() {
         let client = client();
-        let mut calls = EarlyCalls::default();
+        let mut calls = EarlyDialogs::default();
         calls.begin(1);
         calls.begin(1);
         calls.end(1);

@@ -23,7 +23,7 @@ const MAXIMUM_KNOWN: usize = 4096;
 
 impl CommonState {
     /// Whether anybody may have sent what came along a flow.
-    fn is_unproved(&self, flow: &Flow) -> bool {
+    fn is_unverified(&self, flow: &Flow) -> bool {
         !flow.transport.is_reliable()
             && !self.policy.authentication.is_exempt(flow.remote.ip())
             && !self.trust.is_trusted(flow)
@@ -31,7 +31,7 @@ impl CommonState {
 
     /// Takes notice of a request that has begun a server transaction.
     pub(crate) fn note_source(&mut self, server: ServerId, request: &Message, arrival: &Flow) {
-        if self.is_unproved(arrival) {
+        if self.is_unverified(arrival) {
             let length = request.wire_length();
             self.transactions.set_unproved(server, length);
         } else if self.trust.is_trusted(arrival) {
@@ -55,7 +55,7 @@ impl CommonState {
 
     /// How long our answer to a request may be before it has a tag.
     pub(crate) fn longest_answer(&self, request: &Message, arrival: &Flow) -> usize {
-        match self.is_unproved(arrival) {
+        match self.is_unverified(arrival) {
             true => LONGEST_ANSWER * request.wire_length() - TAG_PARAMETER,
             false => usize::MAX,
         }
@@ -85,7 +85,7 @@ impl CommonState {
         request: &Message,
     ) -> bool {
         match request.method() {
-            Some(method) if self.is_unproved(arrival) => {
+            Some(method) if self.is_unverified(arrival) => {
                 self.may_refuse(now, arrival.remote.ip(), method)
             }
             _ => true,

@@ -5,19 +5,19 @@ use std::collections::HashMap;
 use ahash::RandomState;
 use sip::transaction::ServerId;
 
-use super::context::Context;
+use super::response_context::ResponseContext;
 use crate::core::held_octets::HeldOctets;
 
 /// Response contexts by the transaction in which their request came. One that is being worked on is
 /// taken out and put back.
 #[derive(Debug)]
-pub(crate) struct Contexts {
-    waiting: HashMap<ServerId, Box<Context>, RandomState>,
+pub(crate) struct ResponseContexts {
+    waiting: HashMap<ServerId, Box<ResponseContext>, RandomState>,
 }
 
-impl Contexts {
-    pub(crate) fn new(state: RandomState) -> Contexts {
-        Contexts {
+impl ResponseContexts {
+    pub(crate) fn new(state: RandomState) -> ResponseContexts {
+        ResponseContexts {
             waiting: HashMap::with_hasher(state),
         }
     }
@@ -27,7 +27,7 @@ impl Contexts {
         &mut self,
         held: &mut HeldOctets,
         server: ServerId,
-        context: Box<Context>,
+        context: Box<ResponseContext>,
     ) {
         held.add(context.octets());
         if let Some(old) = self.waiting.insert(server, context) {
@@ -40,19 +40,19 @@ impl Contexts {
         &mut self,
         held: &mut HeldOctets,
         server: &ServerId,
-    ) -> Option<Box<Context>> {
+    ) -> Option<Box<ResponseContext>> {
         let context = self.waiting.remove(server)?;
         held.remove(context.octets());
         Some(context)
     }
 
     /// One that stays where it is.
-    pub(crate) fn get(&self, server: &ServerId) -> Option<&Context> {
+    pub(crate) fn get(&self, server: &ServerId) -> Option<&ResponseContext> {
         self.waiting.get(server).map(Box::as_ref)
     }
 
     /// One that stays where it is. What it holds must not change.
-    pub(crate) fn get_mut(&mut self, server: &ServerId) -> Option<&mut Context> {
+    pub(crate) fn get_mut(&mut self, server: &ServerId) -> Option<&mut ResponseContext> {
         self.waiting.get_mut(server).map(Box::as_mut)
     }
 

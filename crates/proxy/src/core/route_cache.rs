@@ -16,7 +16,7 @@ use super::read_uri::{CALL, ReadUri};
 
 /// How Route values begin that were found to lead to us and to end with their mark.
 #[derive(Debug, Default)]
-pub(crate) struct KnownRoutes {
+pub(crate) struct RouteCache {
     /// Those that name no flow.
     plain: Vec<KnownRoute>,
     /// Which one gives way to the next.
@@ -44,7 +44,7 @@ struct Place {
 
 /// What a Route value that is known says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known<'a> {
+pub(crate) struct CachedRoute<'a> {
     /// What stands in the mark's place. If it is a mark, the value leads to us.
     pub(crate) mark: &'a [u8],
     /// The flow that it names.
@@ -60,16 +60,16 @@ const PLACES: usize = 256;
 /// How long a value may be that is remembered. Ours are shorter, but who sends one back can add to it.
 const LONGEST: usize = 256;
 
-impl KnownRoutes {
+impl RouteCache {
     /// What a Route value says. `None` where that is not known.
-    pub(crate) fn find<'a>(&self, value: &'a [u8], local: SocketAddr) -> Option<Known<'a>> {
+    pub(crate) fn find<'a>(&self, value: &'a [u8], local: SocketAddr) -> Option<CachedRoute<'a>> {
         let (beginning, mark) = split(value)?;
         let is_it = |known: &&KnownRoute| *known.beginning == *beginning && known.local == local;
         let known = self.plain.iter().find(is_it).or_else(|| {
             let place = self.along_flows.get(place_of(hash(beginning, local)))?;
             place.route.as_ref().filter(is_it)
         })?;
-        Some(Known {
+        Some(CachedRoute {
             mark,
             flow: known.flow,
         })
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_names_a_flow_is_known_when_it_has_come_twice() {
-        let mut known = KnownRoutes::default();
+        let mut known = RouteCache::default();
         let tokens = tokens();
         let route = |connection| {
             let mut token = String::new();
@@ -205,7 +205,7 @@ mod tests {
         }
         for (connection, is_known) in [(1, false), (2, true), (3, true)] {
             let route = route(connection);
-            let expected = is_known.then_some(Known {
+            let expected = is_known.then_some(CachedRoute {
                 mark: MARK.as_bytes(),
                 flow: Some(flow(connection)),
             });
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_differs_in_the_mark_alone_is_known_again() {
-        let mut known = KnownRoutes::default();
+        let mut known = RouteCache::default();
         let route = |mark: &str| format!("<sip:192.0.2.1;lr;call={mark}>");
         let other = MARK.replace('0', "f");
         assert_eq!(known.find(route(MARK).as_bytes(), local(1)), None);
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(known.plain.len(), 1);
         for mark in [MARK, &other, "01234567;lr=6789>0123456789abcde"] {
             let value = route(mark);
-            let expected = Known {
+            let expected = CachedRoute {
                 mark: mark.as_bytes(),
                 flow: None,
             };
@@ -265,13 +265,13 @@ mod tests {
             &format!("sip:192.0.2.1;lr;x={};call=MARK", "x".repeat(LONGEST)),
         ] {
             let value = format!("<{}>", text.replace("MARK", MARK));
-            let mut known = KnownRoutes::default();
+            let mut known = RouteCache::default();
             for _ in 0..3 {
                 known.note(value.as_bytes(), local(1), &tokens());
             }
             assert_eq!(known.find(value.as_bytes(), local(1)), None, "{value}");
         }
-        let mut known = KnownRoutes::default();
+        let mut known = RouteCache::default();
         for number in 0..100 {
             let value = format!("<sip:192.0.2.1;x={number};call={MARK}>");
             known.note(value.as_bytes(), local(1), &tokens());

@@ -22,7 +22,7 @@ use crate::core::uri::is_equivalent;
 
 /// A request that has been taken on and has no final response yet, or has branches that have none.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct ResponseContext {
     /// The request, without the Route values that led it here.
     pub(crate) request: Message,
     /// The length of the request.
@@ -83,7 +83,7 @@ pub(crate) struct Branch {
 /// How far a branch has come.
 #[derive(Debug)]
 pub(crate) enum BranchState {
-    /// The next way to the target is to be tried.
+    /// The next hop to the target is to be tried.
     Ready,
     /// It waits for the addresses of its next hop, or for a hook.
     Resolving(QueryId),
@@ -167,7 +167,7 @@ impl Forwarded {
     }
 }
 
-impl Context {
+impl ResponseContext {
     /// The context of a request that has no target yet. `timeout`: how long the client of a request
     /// other than INVITE waits (Timer F, RFC 3261 section 17.1.2.2).
     pub(crate) fn new(
@@ -176,13 +176,13 @@ impl Context {
         mut request: Message,
         arrival: Flow,
         fingerprint: Fingerprint,
-    ) -> Context {
+    ) -> ResponseContext {
         let is_invite = request.method() == Some(&Method::Invite);
         if is_invite {
             // It may ring for minutes.
             request.shrink_to_fit();
         }
-        Context {
+        ResponseContext {
             is_invite,
             begins_call: is_invite && request.to_tag().is_none(),
             is_in_dialog: false,
@@ -237,14 +237,14 @@ impl Context {
         self.request_octets + copies + self.finals.octets()
     }
 
-    /// Whether further targets and ways may be tried. Where the client has given up, no answer reaches it
+    /// Whether further targets and hops may be tried. Where the client has given up, no answer reaches it
     /// any more (RFC 4320 section 4.2), and nobody wants the request delivered.
     pub(crate) fn may_go_on(&self, now: Instant) -> bool {
         let is_given_up = self.given_up_at.is_some_and(|time| time <= now);
         !(self.is_cancelled || self.is_stopped || self.is_answered || is_given_up)
     }
 
-    /// Whether a branch is to be tried by its next way.
+    /// Whether a branch is to be tried by its next hop.
     pub(crate) fn is_ready(&self, index: usize) -> bool {
         self.branches
             .get(index)
@@ -258,11 +258,11 @@ impl Context {
         })
     }
 
-    /// Whether there is a way to a branch's target that has not been tried.
-    pub(crate) fn has_other_way(&self, index: usize) -> bool {
+    /// Whether there is a hop to a branch's target that has not been tried.
+    pub(crate) fn has_other_hop(&self, index: usize) -> bool {
         self.branches
             .get(index)
-            .is_some_and(|branch| !branch.target.ways.is_empty())
+            .is_some_and(|branch| !branch.target.hops.is_empty())
     }
 
     /// Lets a branch go over to another flow of the instance that it is for. Returns whether there is one.
@@ -277,7 +277,7 @@ impl Context {
         self.branches.iter().any(|branch| branch.target.is_edge)
     }
 
-    /// Lets a branch try the next way to its target.
+    /// Lets a branch try the next hop to its target.
     pub(crate) fn retry(&mut self, index: usize) {
         if let Some(branch) = self.branches.get_mut(index) {
             branch.state = BranchState::Ready;
@@ -323,7 +323,7 @@ impl Context {
             })
     }
 
-    /// Goes on without the answer of a branch that is silent: with the other ways to its target, or with
+    /// Goes on without the answer of a branch that is silent: with the other hops to its target, or with
     /// other targets. Returns whether there is any, and breadth for it (RFC 5393 section 5.3.3).
     ///
     /// It may have arrived all the same. So it stays until its transaction ends; an INVITE to be cancelled
@@ -342,7 +342,7 @@ impl Context {
         self.go_around(index, Cancel::No, due)
     }
 
-    /// [`pass_over`](Context::pass_over), where so much of the breadth that is free is not for what comes now.
+    /// [`pass_over`](ResponseContext::pass_over), where so much of the breadth that is free is not for what comes now.
     fn go_around(&mut self, index: usize, cancel: Cancel, due: u32) -> bool {
         let free = self.free_breadth().saturating_sub(due);
         let is_last = self.targets.is_empty();
@@ -491,7 +491,7 @@ impl Context {
     /// after the other. Of an instance there is one target at a time (RFC 5626 section 7): further flows of one that is
     /// being tried are tried next, and none of one that has answered. Returns how many are new, and the branches whose
     /// instances have other flows while their own are silent or closed.
-    pub(crate) fn add_newcomers(
+    pub(crate) fn add_late_targets(
         &mut self,
         targets: impl IntoIterator<Item = Target>,
         forking: Forking,
@@ -574,9 +574,9 @@ impl Context {
     }
 
     /// Makes a branch of the only target that a request has had so far: it has all the breadth, but for what is kept
-    /// for newcomers.
+    /// for late targets.
     pub(crate) fn begin_only(&mut self, target: Target) {
-        let max_breadth = self.max_breadth - self.kept_for_newcomers(self.max_breadth);
+        let max_breadth = self.max_breadth - self.kept_for_late_targets(self.max_breadth);
         self.branches.push(Branch {
             target,
             max_breadth,
@@ -597,7 +597,7 @@ impl Context {
         let number = u32::try_from(targets.len()).unwrap_or(u32::MAX);
         let given = match for_others && !self.targets.is_empty() {
             true => larger_half(free),
-            false => free - self.kept_for_newcomers(free),
+            false => free - self.kept_for_late_targets(free),
         };
         let given = number.max(given);
         let Some(share) = given.checked_div(number) else {
@@ -616,7 +616,7 @@ impl Context {
     }
 
     /// What is kept of a breadth for targets that may come yet: less than half, and no more than a few.
-    fn kept_for_newcomers(&self, breadth: u32) -> u32 {
+    fn kept_for_late_targets(&self, breadth: u32) -> u32 {
         const FEW: u32 = 8;
         match self.keeps_breadth {
             true => FEW.min(breadth / 2),
@@ -649,7 +649,7 @@ mod tests {
     use super::*;
     use crate::core::loop_detection::LoopDetector;
 
-    fn context(max_breadth: u32) -> Context {
+    fn context(max_breadth: u32) -> ResponseContext {
         let request = Message::request(Method::Invite, "sip:bob@example.com")
             .with(Name::CallId, "1")
             .with(Name::MaxBreadth, max_breadth.to_string());
@@ -664,7 +664,7 @@ mod tests {
         let loops = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
         let fingerprint = loops.fingerprint(&request);
         let timeout = Duration::from_secs(32);
-        Context::new(Instant::now(), timeout, request, arrival, fingerprint)
+        ResponseContext::new(Instant::now(), timeout, request, arrival, fingerprint)
     }
 
     /// The only target is tried at once; as one of a set it is tried as soon as anybody asks for the next.
@@ -687,7 +687,7 @@ mod tests {
                     assert_eq!(has_any, maximum > 0);
                     assert_eq!(set.begin_targets(for_others), has_any);
                     assert!(!only.begin_targets(for_others));
-                    let branches = |context: &Context| -> Vec<(Target, u32)> {
+                    let branches = |context: &ResponseContext| -> Vec<(Target, u32)> {
                         let branches = context.branches.iter();
                         branches
                             .inspect(|branch| assert!(matches!(branch.state, BranchState::Ready)))
