@@ -9,9 +9,9 @@ use rand_chacha::ChaCha12Rng;
 use super::backend::{Backend, LocationStatistics, StoreQuery};
 use super::mailbox::Mailbox;
 use super::table::Table;
-use super::url::Scheme;
+use super::url::{Opened, Scheme};
 use super::users::{User, UserTable, Users};
-use super::{EmptyTables, LocationConfig, OpenError};
+use super::{EmptyTables, LocationConfig};
 use crate::core::{AddressOfRecord, Answer, Bindings, QueryId, Update};
 
 /// `memory:`: in memory; what is registered ends with the process.
@@ -23,7 +23,7 @@ pub(super) static SCHEME: Scheme = Scheme {
     open,
 };
 
-fn open(config: &LocationConfig, rng: &mut ChaCha12Rng) -> Result<Arc<dyn Backend>, OpenError> {
+fn open(config: &LocationConfig, rng: &mut ChaCha12Rng) -> Opened {
     let empty = EmptyTables::new(config, rng);
     Ok(Arc::new(MemoryStore::new(empty, &config.users)))
 }

@@ -38,7 +38,7 @@ use sqlite::path_of;
 pub use sqlite::{DatabaseError, UserDatabase, UserDatabaseError};
 use table::{Bounds, Table};
 use url::forms;
-pub use url::{Scheme, Url, UrlError};
+pub use url::{Opened, Scheme, Url, UrlError};
 pub use users::User;
 use users::Users;
 

@@ -25,8 +25,11 @@ pub struct Scheme {
     ///
     /// # Errors
     /// What is wrong, in words for the operator.
-    pub open: fn(&LocationConfig, &mut ChaCha12Rng) -> Result<Arc<dyn Backend>, OpenError>,
+    pub open: fn(&LocationConfig, &mut ChaCha12Rng) -> Opened,
 }
+
+/// An open store, or why there is none.
+pub type Opened = Result<Arc<dyn Backend>, OpenError>;
 
 /// Where bindings and users are kept.
 #[derive(Clone, Debug)]

@@ -32,9 +32,9 @@ use tracing::error;
 use super::backend::{Backend, LocationStatistics, StoreQuery};
 use super::mailbox::Mailbox;
 use super::table::Table;
-use super::url::Scheme;
+use super::url::{Opened, Scheme};
 use super::users::Users;
-use super::{EmptyTables, LocationConfig, OpenError};
+use super::{EmptyTables, LocationConfig};
 use crate::core::{Answer, Binding, QueryId};
 pub use database::DatabaseError;
 use database::describe;
@@ -53,7 +53,7 @@ pub(super) static SCHEME: Scheme = Scheme {
     open,
 };
 
-fn open(config: &LocationConfig, rng: &mut ChaCha12Rng) -> Result<Arc<dyn Backend>, OpenError> {
+fn open(config: &LocationConfig, rng: &mut ChaCha12Rng) -> Opened {
     let path = path_of(&config.url).unwrap_or_default();
     let store = SqliteStore::open(&path, config, EmptyTables::new(config, rng))?;
     Ok(Arc::new(store))
