@@ -36,7 +36,7 @@ impl Networks {
 
     /// One without any.
     fn none() -> Option<Networks> {
-            let directory = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("a directory");
         Some(Networks { directory })
     }
 
