@@ -52,7 +52,7 @@ pub(crate) enum Hop {
     /// To the bindings of a user of ours, whom a 3xx response has named.
     User(AddressOfRecord),
     /// To where the first Route or the Request-URI leads.
-    NextHop {
+    Requested {
         /// Where the Request-URI does, where it has been seen that its host is an address.
         address: Option<(Transport, SocketAddr)>,
     },
@@ -98,7 +98,7 @@ impl Target {
 
     /// The target that a request names itself.
     pub(crate) fn as_requested(uri: &str, along: Option<Flow>) -> Target {
-        let next_hop = Hop::NextHop { address: None };
+        let next_hop = Hop::Requested { address: None };
         let hop = along.map_or(next_hop, |flow| Hop::Flow {
             flow,
             address: None,
@@ -110,7 +110,7 @@ impl Target {
 
     /// The target that a request names itself by a URI that has been read.
     pub(crate) fn at(uri: &ReadUri<'_>) -> Target {
-        let hop = Hop::NextHop {
+        let hop = Hop::Requested {
             address: uri::address(uri, false),
         };
         Target::new(uri.as_str().into(), VecDeque::from([hop]))
@@ -192,7 +192,7 @@ impl Target {
             Hop::Uri(hop) => self.member = hop.member.clone(),
             // One of the addresses of what was tried before.
             Hop::Address { .. } | Hop::Datagram { .. } => {}
-            Hop::Flow { .. } | Hop::NextHop { .. } | Hop::Host { .. } | Hop::User(_) => {
+            Hop::Flow { .. } | Hop::Requested { .. } | Hop::Host { .. } | Hop::User(_) => {
                 self.member = None;
             }
         }
@@ -405,13 +405,13 @@ fn target(
                         transport: flow.transport,
                         peer,
                     },
-                    None => Hop::NextHop { address: None },
+                    None => Hop::Requested { address: None },
                 });
             }
         }
         // A flow that is gone with the process that knew it.
         None if binding.reg_id().is_some() && !constraints.has_route && !has_path => {}
-        _ => hops.push_back(Hop::NextHop { address: None }),
+        _ => hops.push_back(Hop::Requested { address: None }),
     }
     let mut target = Target::new(request_uri, hops);
     target.instance = binding.instance().map(Into::into);

@@ -344,11 +344,11 @@ impl CommonState {
         now: Instant,
         (hook, query): (usize, Query),
         what: ParkedAt,
-    ) -> Result<QueryId, Option<ParkedAt>> {
+    ) -> Result<QueryId, Option<Box<Parked>>> {
         let pending = PendingQuery::Hook(Box::new(Parked { hook, what }));
         match self.ask(now, query, pending) {
             Ok(id) => Ok(id),
-            Err(PendingQuery::Hook(parked)) => Err(Some(parked.what)),
+            Err(PendingQuery::Hook(parked)) => Err(Some(parked)),
             Err(_) => Err(None),
         }
     }

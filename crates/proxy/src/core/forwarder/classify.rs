@@ -47,8 +47,7 @@ impl Forwarder {
                 request,
                 sip_uri.as_ref(),
                 arrival,
-                None,
-                false,
+                &route::Preprocessed::default(),
                 true,
             )?;
             return Ok(class);
@@ -82,8 +81,7 @@ impl Forwarder {
             request,
             sip_uri.as_ref(),
             arrival,
-            led.along,
-            led.has_others,
+            &led,
             may_be_routed,
         )?;
         if class.is_in_dialog {
@@ -100,20 +98,20 @@ impl Forwarder {
         Ok(class)
     }
 
-    /// Where a request is for, beside what has led it here, which is perhaps along a flow. `uri`: its Request-URI, where
-    /// that is a SIP URI; `has_route`: a Route leads on; `may_be_routed`: static routes are for it.
+    /// Where a request is for, beside what has `led` it here. `uri`: its Request-URI, where that is a SIP URI;
+    /// `may_be_routed`: static routes are for it.
     fn addressee(
         &self,
         common: &CommonState,
         request: &Message,
         uri: Option<&ReadUri<'_>>,
         arrival: &Flow,
-        along: Option<route::Along>,
-        has_route: bool,
+        led: &route::Preprocessed,
         may_be_routed: bool,
     ) -> Result<Addressee, Rejection> {
+        let has_route = led.has_others;
         let text = || request.request_uri().unwrap_or_default();
-        if let Some(along) = along
+        if let Some(along) = led.along
             && !has_route
         {
             let mut target = Target::as_requested(text(), Some(along.flow));

@@ -44,7 +44,7 @@ pub(crate) fn resolve(
         Hop::Flow { flow, .. } => Some(flow.transport),
         Hop::Address { transport, .. } | Hop::Host { transport, .. } => Some(*transport),
         Hop::Datagram { .. } => Some(Transport::Udp),
-        Hop::NextHop { .. } | Hop::Uri(_) | Hop::User(_) => None,
+        Hop::Requested { .. } | Hop::Uri(_) | Hop::User(_) => None,
     };
     let is_secure = is_sips(&target.uri);
     if is_secure && transport.is_some_and(|transport| !transport.is_secure()) {
@@ -81,7 +81,7 @@ pub(crate) fn resolve(
             Some(send_to(*transport, *remote, peer.clone(), source))
         }
         Hop::User(address) => Some(Resolved::Ask(Query::Lookup(address.clone()))),
-        Hop::NextHop { address } => {
+        Hop::Requested { address } => {
             if let Some((transport, remote)) = *address
                 && remote.port() != 0
                 && !route::has_route(request, target)

@@ -67,9 +67,12 @@ impl Forwarder {
             HookOutcome::Act(DropReply) | HookOutcome::Continue => {}
             HookOutcome::Park(hook, query) => {
                 let parked = ParkedAt::Reply(client, name, response);
-                match common.park(now, (hook, query), parked) {
-                    // It goes on unasked where there is no room.
-                    Err(Some(ParkedAt::Reply(_, _, unasked))) => response = unasked,
+                let Err(Some(unasked)) = common.park(now, (hook, query), parked) else {
+                    return;
+                };
+                // It goes on unasked where there is no room.
+                match unasked.what {
+                    ParkedAt::Reply(_, _, unasked) => response = unasked,
                     _ => return,
                 }
             }
@@ -418,8 +421,11 @@ impl Forwarder {
                         return;
                     }
                     // It goes on unasked where there is no room.
-                    Err(Some(ParkedAt::Failure(_, _, unasked))) => candidate = unasked,
-                    Err(_) => return,
+                    Err(unasked) => match unasked.and_then(|unasked| unasked.what.into_candidate())
+                    {
+                        Some(unasked) => candidate = unasked,
+                        None => return,
+                    },
                 }
             }
         }

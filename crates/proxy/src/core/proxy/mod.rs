@@ -451,7 +451,7 @@ impl Proxy {
                 }
             }
             Err(parked) => {
-                if let Some(incoming) = parked.and_then(ParkedAt::into_request) {
+                if let Some(incoming) = parked.and_then(|parked| parked.what.into_request()) {
                     let rejection = common.overloaded();
                     common.refuse(now, server, &incoming.request, &rejection);
                 }
