@@ -151,6 +151,11 @@ impl Snapshot {
             "Transactions that have not ended",
             self.report.transactions as f64,
         )?;
+        page.counter(
+            "tandem_transactions_ended_early",
+            "Completed transactions that ended before Timer J fired, to make room for others",
+            statistics.transactions.ended_early,
+        )?;
         page.gauge(
             "tandem_response_contexts",
             "Requests that are being forwarded and have no final response",

@@ -100,6 +100,7 @@ impl Clients {
         let is_sent_once = is_reliable && *method != Method::Invite;
         let kept = if is_sent_once { 0 } else { octets.len() };
         if !common.has_room(self.table.len(), kept) {
+            common.statistics.overloaded += 1;
             return Err(SendRequestError::Overloaded);
         }
         write_client_key(self.table.sought(), branch, method.as_str());

@@ -43,14 +43,9 @@ impl Common {
     }
 
     /// Whether a transaction may begin that keeps a message of this length, besides so many others.
-    /// One that may not is counted.
-    pub(super) fn has_room(&mut self, transactions: usize, octets: usize) -> bool {
-        let has_room = transactions < self.config.max_transactions
-            && self.kept_octets.saturating_add(octets) <= self.config.max_octets;
-        if !has_room {
-            self.statistics.overloaded += 1;
-        }
-        has_room
+    pub(super) fn has_room(&self, transactions: usize, octets: usize) -> bool {
+        transactions < self.config.max_transactions
+            && self.kept_octets.saturating_add(octets) <= self.config.max_octets
     }
 
     /// Lets a transaction keep a message in place of another.

@@ -410,6 +410,12 @@ impl Transactions {
         self.servers.len()
     }
 
+    /// How many of them have more to do than to answer retransmissions until Timer J fires. The others end early when
+    /// there is no room for new ones.
+    pub fn server_transactions_in_progress(&self) -> usize {
+        self.servers.in_progress()
+    }
+
     /// How many octets of messages are kept to be sent again.
     pub fn kept_octets(&self) -> usize {
         self.common.kept_octets()

@@ -1,5 +1,6 @@
 //! The server transactions of a layer: finding them, and doing what their machines ask for.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
@@ -19,6 +20,8 @@ use crate::{Flow, Message, Method, Name, Peek};
 #[derive(Debug)]
 pub(super) struct Servers {
     table: Keyed<Server>,
+    /// Transactions other than INVITE that only wait for Timer J, the oldest first.
+    completed: VecDeque<u64>,
     /// For the tags of responses.
     hasher: RandomState,
 }
@@ -27,12 +30,18 @@ impl Servers {
     pub(super) fn new(secret: [u64; 2], hasher: RandomState) -> Servers {
         Servers {
             table: Keyed::new(secret),
+            completed: VecDeque::new(),
             hasher,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// How many have more to do than to wait for Timer J: the others make room.
+    pub(super) fn in_progress(&self) -> usize {
+        self.table.len().saturating_sub(self.completed.len())
     }
 
     pub(super) fn contains(&self, number: u64) -> bool {
@@ -107,13 +116,31 @@ impl Servers {
             return;
         }
         // A CANCEL makes room, and there is one of them for each INVITE at the most.
-        if cancels.is_none() && !common.has_room(self.table.len(), request.wire_length()) {
+        if cancels.is_none() && !self.make_room(common, request.wire_length()) {
             note_source(&mut request, &flow);
             let event = TransactionEvent::Overloaded { flow, request };
             common.events.push_back(event);
             return;
         }
         self.begin(common, now, flow, request, rules, cancels);
+    }
+
+    /// Makes room for one more transaction that keeps a message of this length; returns whether there is any.
+    ///
+    /// The oldest of those that only wait for Timer J end early: a request that comes again so late is treated as a new one,
+    /// which costs less than refusing new ones for the rest of 64*T1 (RFC 3261 section 17.2.2).
+    fn make_room(&mut self, common: &mut Common, octets: usize) -> bool {
+        while !common.has_room(self.table.len(), octets) {
+            let Some(oldest) = self.completed.pop_front() else {
+                common.statistics.overloaded += 1;
+                return false;
+            };
+            if self.table.contains(oldest) {
+                common.statistics.ended_early += 1;
+                self.end(common, ServerId(oldest));
+            }
+        }
+        true
     }
 
     /// Begins a transaction, whose key has been written.
@@ -263,6 +290,11 @@ impl Servers {
         if let Some(server) = self.table.get_mut(id.0) {
             common.keep(&mut server.message, Bytes::new());
             self.table.remove(id.0);
+            while let Some(&oldest) = self.completed.front()
+                && !self.table.contains(oldest)
+            {
+                self.completed.pop_front();
+            }
             let transaction = TransactionKey::Server(id);
             let event = TransactionEvent::Terminated { transaction };
             common.events.push_back(event);
@@ -336,6 +368,9 @@ impl Servers {
                     common.events.push_back(event);
                 }
                 Action::Start(timer, duration) => {
+                    if timer == Timer::J {
+                        self.completed.push_back(number);
+                    }
                     common.timers.start(now, duration, number, timer);
                 }
                 Action::Follow(timer, duration) => {

@@ -30,6 +30,8 @@ pub struct TransactionStatistics {
     pub malformed: u64,
     /// Transactions refused because there was no room.
     pub overloaded: u64,
+    /// Completed server transactions that ended before Timer J fired, to make room.
+    pub ended_early: u64,
     /// Client transactions that ended by Timer B or F.
     pub timeouts: u64,
     /// INVITE server transactions that ended by Timer H.

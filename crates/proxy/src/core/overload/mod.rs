@@ -89,7 +89,7 @@ pub(crate) struct Conditions {
     pub(crate) challenged: Challenged,
     /// How long it waited for the core.
     pub(crate) waited: Duration,
-    /// Server transactions that there are, and may be.
+    /// Server transactions that are in progress, and may be.
     pub(crate) transactions: (usize, usize),
 }
 

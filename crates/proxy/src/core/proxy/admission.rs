@@ -176,7 +176,7 @@ impl Proxy {
             },
             waited,
             transactions: (
-                self.common.transactions.server_transactions(),
+                self.common.transactions.server_transactions_in_progress(),
                 self.common.timings.maximum_transactions,
             ),
         };

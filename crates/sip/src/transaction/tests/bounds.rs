@@ -47,6 +47,37 @@ fn server_transactions_are_bounded_but_for_cancel() {
 }
 
 #[test]
+fn transactions_that_wait_for_timer_j_make_room() {
+    let mut layer = small();
+    let udp = flow(Transport::Udp);
+    let answer = |layer: &mut Layer, branch: &str| {
+        layer.receive(udp, &request("REGISTER", branch));
+        let (server, register) = layer.only_request();
+        layer.respond(server, &register, 200);
+    };
+    answer(&mut layer, "z9hG4bK1");
+    answer(&mut layer, "z9hG4bK2");
+    assert_eq!(layer.transactions.server_transactions(), 2);
+    assert_eq!(layer.transactions.server_transactions_in_progress(), 0);
+    // The oldest gives way; the other one still answers retransmissions.
+    layer.receive(udp, &request("INVITE", "z9hG4bK3"));
+    layer.receive(udp, &request("REGISTER", "z9hG4bK2"));
+    layer.receive(udp, &request("REGISTER", "z9hG4bK1"));
+    layer.receive(udp, &request("REGISTER", "z9hG4bK4"));
+    let statistics = layer.transactions.statistics();
+    assert_eq!(
+        (
+            statistics.ended_early,
+            statistics.overloaded,
+            statistics.requests_absorbed
+        ),
+        (2, 1, 1)
+    );
+    assert_eq!(layer.transactions.server_transactions(), 2);
+    assert_eq!(layer.transactions.server_transactions_in_progress(), 2);
+}
+
+#[test]
 fn a_request_without_room_can_be_answered() {
     let mut layer = Layer::new(TransactionConfig {
         max_transactions: 0,
