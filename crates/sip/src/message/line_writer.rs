@@ -61,10 +61,10 @@ impl Message {
         };
         let written = &mut contents.written;
         let start = written.len();
-        write_new(written, method.as_str().as_bytes());
+        write_unfolded(written, method.as_str().as_bytes());
         written.push(b' ');
         let uri_start = written.len();
-        write_new(written, new_uri.as_bytes());
+        write_unfolded(written, new_uri.as_bytes());
         let uri_end = written.len();
         written.extend_from_slice(b" SIP/2.0\r\n");
         *uri = written_span(uri_start, uri_end);
@@ -83,7 +83,7 @@ impl Message {
         self.0.written.extend_from_slice(code.digits());
         self.0.written.push(b' ');
         let reason_start = self.0.written.len();
-        self.write(LinePart::New(reason.as_bytes()));
+        write_unfolded(&mut self.0.written, reason.as_bytes());
         let reason = written_span(reason_start, self.0.written.len());
         self.0.written.extend_from_slice(b"\r\n");
         self.0.start = Start::Response { status, reason };
@@ -119,6 +119,17 @@ fn write_new(written: &mut Vec<u8>, text: &[u8]) {
     match has_control(text) {
         false => written.extend_from_slice(text),
         true => write_folded(written, text),
+    }
+}
+
+/// Appends new text to a start line, which no line continues: line ends are written as spaces.
+fn write_unfolded(written: &mut Vec<u8>, text: &[u8]) {
+    let start = written.len();
+    written.extend_from_slice(text);
+    for octet in &mut written[start..] {
+        if matches!(octet, b'\r' | b'\n') {
+            *octet = b' ';
+        }
     }
 }
 

@@ -220,6 +220,66 @@ fn no_value_brings_in_a_field() {
     );
 }
 
+/// A header field may be folded, a start line may not (RFC 3261 section 7.1): what continued it would be a field.
+#[test]
+fn no_value_folds_a_start_line() {
+    let mut message = Message::request(Method::from_name("A\r\n B"), "sip:a\r\n X: 1");
+    assert!(text(&message).starts_with("A   B sip:a   X: 1 SIP/2.0\r\nContent-Length"));
+    message.set_request_uri("sip:b\r\n\tX: 1");
+    assert!(text(&message).contains(" sip:b  \tX: 1 SIP/2.0\r\nContent-Length"));
+    let response = Message::response_to(&read(INVITE), 486, "Busy\r\n Here\n");
+    assert!(text(&response).starts_with("SIP/2.0 486 Busy   Here \r\nv: "));
+    assert_eq!(read(&text(&response)).validate(), Ok(()));
+}
+
+/// Whatever the lines are and however they are ordered, those that no edit is about go out octet by octet as they came.
+#[test]
+fn lines_of_any_form_are_kept() {
+    const VIA: &str =
+        "v: SIP/2.0/UDP a;branch=z9hG4bK1, SIP / 2.0 / TCP b:5070 ;\r\n  branch=z9hG4bK2\r\n";
+    const LINES: [&str; 11] = [
+        VIA,
+        "X-Unknown : \t kept, as \r\n\t it  is \r\n",
+        "subject:\r\n",
+        "Subject:  \r\n\t\r\n \r\n",
+        "l : 3 \r\n",
+        "P-A:\0\u{1}\u{fc}\u{7f};;,,\"\r\n",
+        "m:<sip:a@b>\r\n",
+        "K:100rel,timer\r\n",
+        "Record-Route: <sip:a,b;lr>,\r\n\t<sip:c;lr>\r\n",
+        "t: \"<,;\\\"\" <sip:b@b>\r\n ;x=\"y\"\r\n",
+        "Max-Forwards:70\r\n",
+    ];
+    for first in 0..LINES.len() {
+        for step in 1..LINES.len() {
+            let lines = (0..LINES.len()).map(|at| LINES[(first + at * step) % LINES.len()]);
+            let lines: String = lines.collect();
+            let came = format!("invite  sip:a  SIP/2.0 \r\n{lines}\r\na\0b");
+            let mut message = read(&came);
+            assert_eq!(text(&message), came);
+            message.set_max_forwards(69);
+            message.push_front(Name::Via, "SIP/2.0/UDP p;branch=z9hG4bK0");
+            message.push_front(Name::RecordRoute, "<sip:p;lr>");
+            message.push_back(Name::Supported, "x");
+            let sent = came
+                .replace("v: ", "Via: SIP/2.0/UDP p;branch=z9hG4bK0\r\nv: ")
+                .replace(
+                    "Record-Route: ",
+                    "Record-Route: <sip:p;lr>\r\nRecord-Route: ",
+                )
+                .replace("Forwards:70", "Forwards: 69")
+                .replace("timer\r\n", "timer\r\nSupported: x\r\n");
+            assert_eq!(text(&message), sent);
+            // Taking off our Via gives back what it was put before.
+            assert!(message.remove_first_value(Name::Via));
+            assert!(text(&message).contains(VIA));
+            message.set_top_via_parameter("received", Some("192.0.2.1"));
+            let noted = VIA.replace("bK1,", "bK1;received=192.0.2.1,");
+            assert!(text(&message).contains(&noted));
+        }
+    }
+}
+
 #[test]
 fn bodies_change_with_their_length_and_type() {
     let mut message = read(INVITE);
