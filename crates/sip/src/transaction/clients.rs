@@ -86,6 +86,7 @@ impl Clients {
         target: Target,
         peer: Option<Arc<Peer>>,
     ) -> Result<ClientId, SendRequestError> {
+        let kept = kept_octets(&request, &target);
         let WrittenRequest {
             method,
             branch,
@@ -96,9 +97,7 @@ impl Clients {
             return Err(SendRequestError::NoTransaction);
         }
         let is_reliable = target.transport().is_reliable();
-        // It cannot be lost, and is not acknowledged or cancelled: nothing is sent after it, so nothing is kept.
-        let is_sent_once = is_reliable && *method != Method::Invite;
-        let kept = if is_sent_once { 0 } else { octets.len() };
+        let is_sent_once = is_sent_once(method, &target);
         if !common.has_room(self.table.len(), kept) {
             common.statistics.overloaded += 1;
             return Err(SendRequestError::Overloaded);
@@ -298,6 +297,19 @@ impl Clients {
             client.forget_message(common);
         }
     }
+}
+
+/// How many octets the transaction of a request keeps at first.
+pub(super) fn kept_octets(request: &WrittenRequest<'_>, target: &Target) -> usize {
+    match is_sent_once(request.method, target) {
+        true => 0,
+        false => request.octets.len(),
+    }
+}
+
+/// Whether a request cannot be lost, and is not acknowledged or cancelled: nothing is sent after it, so nothing is kept.
+fn is_sent_once(method: &Method, target: &Target) -> bool {
+    target.transport().is_reliable() && *method != Method::Invite
 }
 
 impl Client {

@@ -44,8 +44,12 @@ impl Common {
 
     /// Whether a transaction may begin that keeps a message of this length, besides so many others.
     pub(super) fn has_room(&self, transactions: usize, octets: usize) -> bool {
-        transactions < self.config.max_transactions
-            && self.kept_octets.saturating_add(octets) <= self.config.max_octets
+        transactions < self.config.max_transactions && self.has_octets(octets)
+    }
+
+    /// Whether a message of this length may be kept.
+    pub(super) fn has_octets(&self, octets: usize) -> bool {
+        self.kept_octets.saturating_add(octets) <= self.config.max_octets
     }
 
     /// Lets a transaction keep a message in place of another.

@@ -237,6 +237,8 @@ impl Transactions {
         peer: Option<Arc<Peer>>,
     ) -> Result<ClientId, SendRequestError> {
         let common = &mut self.common;
+        let kept = clients::kept_octets(&request, &target);
+        self.servers.make_room_for_octets(common, kept);
         let sent = self.clients.send(common, now, request, target, peer);
         self.sweep_timers();
         sent

@@ -131,14 +131,27 @@ impl Servers {
     /// which costs less than refusing new ones for the rest of 64*T1 (RFC 3261 section 17.2.2).
     fn make_room(&mut self, common: &mut Common, octets: usize) -> bool {
         while !common.has_room(self.table.len(), octets) {
-            let Some(oldest) = self.completed.pop_front() else {
+            if !self.end_oldest_completed(common) {
                 common.statistics.overloaded += 1;
                 return false;
-            };
-            if self.table.contains(oldest) {
-                common.statistics.ended_early += 1;
-                self.end(common, ServerId(oldest));
             }
+        }
+        true
+    }
+
+    /// [`make_room`](Servers::make_room) for a client transaction: both sides count together what they keep.
+    pub(super) fn make_room_for_octets(&mut self, common: &mut Common, octets: usize) {
+        while !common.has_octets(octets) && self.end_oldest_completed(common) {}
+    }
+
+    /// Ends the oldest transaction that only waits for Timer J; `false` where there is none.
+    fn end_oldest_completed(&mut self, common: &mut Common) -> bool {
+        let Some(oldest) = self.completed.pop_front() else {
+            return false;
+        };
+        if self.table.contains(oldest) {
+            common.statistics.ended_early += 1;
+            self.end(common, ServerId(oldest));
         }
         true
     }

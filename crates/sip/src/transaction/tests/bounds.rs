@@ -77,6 +77,31 @@ fn transactions_that_wait_for_timer_j_make_room() {
     assert_eq!(layer.transactions.server_transactions_in_progress(), 2);
 }
 
+/// Both sides share the octets: what only waits for Timer J must not keep a request from being forwarded.
+#[test]
+fn what_waits_for_timer_j_makes_room_for_a_request_that_is_sent() {
+    let length = request("REGISTER", "z9hG4bK1").len();
+    let mut layer = Layer::new(TransactionConfig {
+        max_octets: 2 * length,
+        ..TransactionConfig::default()
+    });
+    let udp = flow(Transport::Udp);
+    for branch in ["z9hG4bK1", "z9hG4bK2"] {
+        layer.receive(udp, &request("REGISTER", branch));
+        let (server, register) = layer.only_request();
+        layer.respond(server, &register, 200);
+    }
+    let kept = layer.transactions.kept_octets();
+    assert!(kept > length && kept <= 2 * length);
+    // Nothing of it is kept.
+    layer.request(&request("OPTIONS", "z9hG4bK3"), Transport::Tcp);
+    assert_eq!(layer.transactions.statistics().ended_early, 0);
+    layer.request(&request("OPTIONS", "z9hG4bK4"), Transport::Udp);
+    assert_eq!(layer.transactions.statistics().ended_early, 1);
+    assert_eq!(layer.transactions.server_transactions(), 1);
+    assert_eq!(layer.transactions.statistics().overloaded, 0);
+}
+
 #[test]
 fn a_request_without_room_can_be_answered() {
     let mut layer = Layer::new(TransactionConfig {
