@@ -191,6 +191,16 @@ impl<'a> Via<'a> {
         self.parts
     }
 
+    /// The whole value.
+    pub(crate) fn value(&self) -> &'a [u8] {
+        self.value
+    }
+
+    /// Whether it keeps to the grammar.
+    pub(crate) fn is_well_formed(&self) -> bool {
+        self.parts.is_well_formed
+    }
+
     /// The transport's name as written.
     pub fn transport_name(&self) -> &'a str {
         std::str::from_utf8(self.parts.transport.text(self.value)).unwrap_or_default()

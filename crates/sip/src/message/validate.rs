@@ -89,7 +89,7 @@ impl Message {
     /// Checks a value that is acted upon.
     fn validate_value(&self, name: &Name<'_>, value: &[u8]) -> Result<(), Violation> {
         let (is_well_formed, reason) = match name {
-            Name::Via => (via::is_well_formed(value), "Malformed Via"),
+            Name::Via => (self.are_well_formed_vias(value), "Malformed Via"),
             Name::From => (is_well_formed_address(value), "Malformed From"),
             Name::To => (is_well_formed_address(value), "Malformed To"),
             Name::CSeq => return cseq::check(value, self.method()),
@@ -114,6 +114,14 @@ impl Message {
         }
     }
 
+    /// Checks the value of a Via field. The topmost value is parsed once, for all that ask for it later.
+    fn are_well_formed_vias(&self, list: &[u8]) -> bool {
+        match self.top_via() {
+            Some(top) if std::ptr::eq(top.value(), list) => top.is_well_formed(),
+            _ => via::is_well_formed(list),
+        }
+    }
+
     /// `Method SP Request-URI SP SIP-Version CRLF` or `SIP-Version SP Status-Code SP Reason-Phrase
     /// CRLF` (section 7.1 and 7.2), the version being ours.
     fn validate_start_line(&self) -> Result<(), Violation> {
@@ -126,7 +134,7 @@ impl Message {
         }
         let mut words = line.split(|&octet| octet == b' ');
         let version = match self.0.start {
-            Start::Request { .. } => words.clone().rfind(|word| is_version(word)),
+            Start::Request { .. } => words.rfind(|word| is_version(word)),
             Start::Response { .. } => words.next(),
         };
         if !version.is_some_and(|version| version.eq_ignore_ascii_case(b"SIP/2.0")) {
@@ -147,7 +155,8 @@ impl Message {
                     Method::Other(name) => syntax::is_token(name.as_bytes()),
                     _ => true,
                 };
-                if words.count() != 3 || !is_token {
+                let spaces = line.iter().filter(|&&octet| octet == b' ').count();
+                if spaces != 2 || !is_token {
                     return Err(bad_request("Malformed Request-Line"));
                 }
                 match self.parse_request_uri() {
