@@ -79,9 +79,9 @@ impl Inbound {
         open.map(WorkerQueues).ok_or(ReceiverGone)
     }
 
-    /// Takes what has come over a connection: hands a message to its worker, of which `note` is told before, or answers a
-    /// ping. Waits while the queue is full, so that the connection is not read meanwhile. Octets that are no message are
-    /// handed over as that, and the reason comes back.
+    /// Takes what has come over a connection: hands a message to its worker, or answers a ping. Waits while the queue is full,
+    /// so that the connection is not read meanwhile. Octets that are no message are handed over as that, and the reason comes
+    /// back. `note` is told of both before, without a message where there is none.
     pub(crate) async fn frame(
         &self,
         queues: &WorkerQueues,
@@ -89,7 +89,7 @@ impl Inbound {
         flow: Flow,
         frame: Frame,
         received: Instant,
-        note: impl FnOnce(&Message),
+        note: impl FnOnce(Option<&Message>),
     ) -> Result<Option<MalformedReason>, ReceiverGone> {
         let octets = match frame {
             Frame::Message(octets) => octets,
@@ -106,10 +106,13 @@ impl Inbound {
         let (worker, event) = self.parse(flow, octets, received);
         let reason = match &event {
             Incoming::Message { message, .. } => {
-                note(message);
+                note(Some(message));
                 None
             }
-            Incoming::Malformed { reason, .. } => Some(*reason),
+            Incoming::Malformed { reason, .. } => {
+                note(None);
+                Some(*reason)
+            }
             _ => None,
         };
         queues.put(worker, event).await?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sip::{Flow, Peer, Target, Transmit, Transport};
+use sip::{ConnectionId, Flow, Peer, Target, Transmit, Transport};
 use tokio::time::timeout;
 
 use crate::connections::{Connection, Connections};
@@ -14,7 +14,7 @@ use crate::listen::Listen;
 use crate::message_log::MessageLog;
 use crate::outbound_message::{Fallback, OutboundMessage, OwnedTransaction, SendFailure};
 use crate::response_fallback::{Lookup, ResponseFallback, requesting_peer};
-use crate::send_queue::Sink;
+use crate::send_queue::{Flushed, Sink};
 use crate::tasks::Tasks;
 use crate::udp::{SipSocket, UdpSockets};
 
@@ -90,24 +90,29 @@ impl Outbound {
             ..OutboundMessage::new(payload, remote)
         };
         let sink = match flow {
-            Some(flow) => self.sink_of_flow(&flow, worker),
+            Some(flow) => self.sink_of_flow(&flow, worker, batch),
             None => self.sink_to(transport, remote, peer, worker),
         };
         self.push(transport, sink, message, batch);
     }
 
     /// The way that another message came.
-    fn sink_of_flow(&self, flow: &Flow, worker: usize) -> Result<Arc<dyn Sink>, SendError> {
-        match flow.transport {
-            Transport::Udp => {
-                let socket = self.sockets.of_flow(flow, worker);
-                Ok(socket.ok_or(SendError::Gone)?)
-            }
-            _ => {
-                let connection = self.connections.get(flow.connection);
-                Ok(connection.ok_or(SendError::Gone)?)
-            }
+    fn sink_of_flow(
+        &self,
+        flow: &Flow,
+        worker: usize,
+        batch: &Batch,
+    ) -> Result<Arc<dyn Sink>, SendError> {
+        if flow.transport == Transport::Udp {
+            let socket = self.sockets.of_flow(flow, worker);
+            return Ok(socket.ok_or(SendError::Gone)?);
         }
+        // All workers share the table of connections and its lock.
+        if let Some(sink) = batch.recent(flow.connection) {
+            return Ok(sink.clone());
+        }
+        let connection = self.connections.get(flow.connection);
+        Ok(connection.ok_or(SendError::Gone)?)
     }
 
     /// The way to an address.
@@ -334,16 +339,20 @@ impl Outbound {
 
     /// Sends what is in a queue.
     pub(crate) fn flush(self: &Arc<Self>, sink: &dyn Sink) {
-        let mut failed = Vec::new();
-        sink.flush(&mut failed);
-        for failure in failed {
-            self.not_sent(sink.transport(), failure);
-        }
+        self.flush_with(sink, &mut Flushed::default());
     }
 
     fn flush_all(self: &Arc<Self>, Batch(sinks): Batch) {
+        let mut flushed = Flushed::default();
         for sink in sinks {
-            self.flush(&*sink);
+            self.flush_with(&*sink, &mut flushed);
+        }
+    }
+
+    fn flush_with(self: &Arc<Self>, sink: &dyn Sink, flushed: &mut Flushed) {
+        sink.flush(flushed);
+        for failure in flushed.failed.drain(..) {
+            self.not_sent(sink.transport(), failure);
         }
     }
 }
@@ -352,12 +361,21 @@ impl Batch {
     fn push(&mut self, sink: Arc<dyn Sink>, message: OutboundMessage) -> Result<(), SendFailure> {
         sink.push(message)?;
         // One that is there twice has nothing left the second time.
-        if self.0.last().is_none_or(|last| last.id() != sink.id()) {
+        if self.recent(sink.id()).is_none() {
             self.0.push(sink);
         }
         Ok(())
     }
+
+    /// The socket or connection of this name, where it is among the last ones.
+    fn recent(&self, id: ConnectionId) -> Option<&Arc<dyn Sink>> {
+        let mut recent = self.0.iter().rev().take(RECENT_SINKS);
+        recent.find(|sink| sink.id() == id)
+    }
 }
+
+/// How many of the last sockets and connections of a batch are looked at for one that is there already.
+const RECENT_SINKS: usize = 16;
 
 /// The result of sending a message, within a time limit.
 async fn no_later_than(

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sctp_net::FlushGuard;
 use sip::{ConnectionId, Transport};
 use tokio::sync::Notify;
 
@@ -20,9 +21,18 @@ pub(crate) trait Sink {
     /// Puts a message into the queue, to be [flushed](Sink::flush); gives it back with the reason where that fails.
     fn push(&self, message: OutboundMessage) -> Result<(), SendFailure>;
 
-    /// Sends what is in the queue and there is room for, without waiting. Messages that can never be sent are added to
-    /// `failed`.
-    fn flush(&self, failed: &mut Vec<SendFailure>);
+    /// Sends what is in the queue and there is room for, without waiting.
+    fn flush(&self, flushed: &mut Flushed);
+}
+
+/// What is left to be done after queues were flushed, once none of them is locked.
+#[derive(Debug, Default)]
+pub(crate) struct Flushed {
+    /// Messages that can never be sent.
+    pub(crate) failed: Vec<SendFailure>,
+    /// The user messages of associations leave when these are dropped: those of all associations of a stack by one call to
+    /// the kernel.
+    pub(crate) guards: Vec<FlushGuard>,
 }
 
 /// The messages that wait to be sent on a connection or a UDP socket, in their order. Every message goes through it.

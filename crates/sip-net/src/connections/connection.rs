@@ -19,7 +19,7 @@ use crate::budget::QueueBudget;
 use crate::incoming::{CloseReason, SendError};
 use crate::keep_alive::PONG;
 use crate::outbound_message::{OutboundMessage, OwnedTransaction, SendFailure};
-use crate::send_queue::{SendQueue, Sink};
+use crate::send_queue::{Flushed, SendQueue, Sink};
 
 use super::traffic::TcpCounts;
 
@@ -54,8 +54,8 @@ pub(crate) struct Connection {
 
 /// Sends the messages in a connection's queue, in the thread that has pushed them.
 pub(crate) trait Flush: fmt::Debug + Send + Sync {
-    /// Sends what there is room for, without waiting. Messages that can never be sent are added to `failed`.
-    fn flush(&self, connection: &Connection, failed: &mut Vec<SendFailure>);
+    /// Sends what there is room for, without waiting.
+    fn flush(&self, connection: &Connection, flushed: &mut Flushed);
 }
 
 /// Which side opened a connection.
@@ -90,9 +90,9 @@ impl Sink for Connection {
     }
 
     /// Where the connection is not open yet, or its task alone can send, that is left to the task.
-    fn flush(&self, failed: &mut Vec<SendFailure>) {
+    fn flush(&self, flushed: &mut Flushed) {
         match self.flush.get() {
-            Some(flush) => flush.flush(self, failed),
+            Some(flush) => flush.flush(self, flushed),
             None => self.queue.wake(),
         }
     }

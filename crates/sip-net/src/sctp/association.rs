@@ -81,7 +81,11 @@ impl AssociationTask<'_> {
         now: Instant,
     ) -> Result<Option<MalformedReason>, ReceiverGone> {
         let flow = self.flow_of_stream(stream);
-        let note = |_: &Message| self.awaits_first_message.store(false, Relaxed);
+        let note = |message: Option<&Message>| {
+            if message.is_some() {
+                self.awaits_first_message.store(false, Relaxed);
+            }
+        };
         let inbound = &self.sctp.inbound;
         inbound
             .frame(queues, self.connection, flow, frame, now, note)

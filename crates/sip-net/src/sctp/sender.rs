@@ -10,7 +10,8 @@ use crate::config::StreamPolicy;
 use crate::connections::{Connection, Flush};
 use crate::incoming::SendError;
 use crate::message_log::MessageLog;
-use crate::outbound_message::{OutboundMessage, SendFailure};
+use crate::outbound_message::OutboundMessage;
+use crate::send_queue::Flushed;
 
 use super::streams::Streams;
 
@@ -25,23 +26,21 @@ pub(super) struct AssociationSender {
 }
 
 impl Flush for AssociationSender {
-    fn flush(&self, connection: &Connection, failed: &mut Vec<SendFailure>) {
-        // The messages leave when these are dropped, which is after the queue has been unlocked.
-        let mut leaving = Vec::new();
+    fn flush(&self, connection: &Connection, flushed: &mut Flushed) {
         let Some(mut queue) = connection.queue.begin_flush() else {
             return;
         };
         let count = self.association.outbound_streams();
         while !queue.is_empty() {
             let now = Instant::now();
-            let (sent, refused, flush_guard) = {
+            let (sent, refused, guard) = {
                 let mut streams = self.streams();
                 self.association.queue_all(queue.iter().map(|message| {
                     let info = streams.choose(message, count);
                     (info, message.payload.clone())
                 }))
             };
-            leaving.push(flush_guard);
+            flushed.guards.push(guard);
             let messages = || queue.iter().take(sent);
             connection.sent(now, messages());
             self.log
@@ -51,10 +50,11 @@ impl Flush for AssociationSender {
                 None => {}
                 Some(Refused::Never(error)) => {
                     let message = queue.pop_front();
+                    let failed = &mut flushed.failed;
                     failed.extend(message.map(|message| message.failed(error)));
                 }
                 Some(Refused::Full | Refused::Ended) => {
-                    queue.block(false, failed);
+                    queue.block(false, &mut flushed.failed);
                     break;
                 }
             }

@@ -31,6 +31,8 @@ impl SctpTransport {
         association: Association,
         role: Option<Role>,
     ) {
+        // Opening it is no idleness.
+        connection.activity.touch(Instant::now());
         let shown = self.associations.show(&connection, &association);
         let local = self.routes.specific(association.local(), connection.remote);
         let flow = Flow {

@@ -148,24 +148,33 @@ impl<'a> Reader<'a> {
             Ok(Received::End) => Err(CloseReason::Peer),
             Ok(Received::Octets(_)) => {
                 self.connection.activity.touch(now);
-                for frame in frames {
-                    if let Frame::Message(_) = frame {
-                        self.partial_since = None;
+                let mut framed = framed;
+                loop {
+                    let is_more = frames.len() == MAX_FRAMES;
+                    for frame in frames.drain(..) {
+                        if let Frame::Message(_) = frame {
+                            self.partial_since = None;
+                        }
+                        // What has no start line has no Content-Length to be trusted either.
+                        if let Some(reason) = self.take_frame(&queues, frame, now).await? {
+                            return Err(CloseReason::Framing(reason));
+                        }
                     }
-                    // What has no start line has no Content-Length to be trusted either.
-                    if let Some(reason) = self.take_frame(&queues, frame, now).await? {
-                        return Err(self.framing_lost(reason));
+                    if !is_more {
+                        break;
                     }
+                    framed = self.take_frames(&[], &mut frames);
                 }
                 match framed {
                     Ok(()) => self.hold_partial(),
                     Err((error, octets)) => {
                         let reason = MalformedReason::Framing(error);
+                        framing_lost(self.transport, self.connection);
                         let inbound = &self.transport.inbound;
                         inbound
                             .malformed(&queues, self.flow, octets, reason)
                             .await?;
-                        Err(self.framing_lost(reason))
+                        Err(CloseReason::Framing(reason))
                     }
                 }
             }
@@ -198,8 +207,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Cuts what has come into messages, and keeps what is not whole. They are cut from where they were read; only one that
-    /// is not whole is kept and gone on with.
+    /// Cuts what has come into messages, and keeps what is not whole, or beyond [`MAX_FRAMES`]. They are cut from where they
+    /// were read; only what is kept is gone on with.
     fn take_frames(
         &mut self,
         mut octets: &[u8],
@@ -222,7 +231,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Takes all whole messages off the front. An error comes with the octets in which no message begins.
+    /// Takes whole messages off the front, [`MAX_FRAMES`] at most. An error comes with the octets in which no message begins.
     fn cut<B>(
         &mut self,
         octets: &mut B,
@@ -231,7 +240,7 @@ impl<'a> Reader<'a> {
     where
         B: Buf + AsRef<[u8]>,
     {
-        loop {
+        while frames.len() < MAX_FRAMES {
             match self.framing.next(octets) {
                 Ok(Some(frame)) => frames.push(frame),
                 Ok(None) => return Ok(()),
@@ -242,6 +251,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Hands a message to its worker, or answers a ping. Tells where it is no message.
@@ -254,11 +264,19 @@ impl<'a> Reader<'a> {
         let Reader {
             transport,
             connection,
+            link,
             unanswered,
             flow,
             ..
         } = *self;
-        let note = |message: &Message| {
+        let note = |message: Option<&Message>| {
+            let Some(message) = message else {
+                // The next message of a WebSocket is one of its own.
+                if link.is_stream() {
+                    framing_lost(transport, connection);
+                }
+                return;
+            };
             self.first_message_by = None;
             unanswered.received(message);
             if let Some(address) = alias(connection, message) {
@@ -269,12 +287,6 @@ impl<'a> Reader<'a> {
         inbound
             .frame(queues, connection, flow, frame, now, note)
             .await
-    }
-
-    /// It is not known any more where messages begin: whatever is sent to this address from now on takes another connection.
-    fn framing_lost(&self, reason: MalformedReason) -> CloseReason {
-        self.transport.connections.retire(self.connection);
-        CloseReason::Framing(reason)
     }
 
     /// What is left is a part of a message.
@@ -318,6 +330,12 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// It is not known any more where messages begin: whatever is sent to this address from now on takes another connection. The
+/// worker is told after that.
+fn framing_lost(transport: &StreamTransport, connection: &Connection) {
+    transport.connections.retire(connection);
+}
+
 /// The address at which the sender of a request wants to be found by the connection that it has opened, where it has
 /// proved who it is (RFC 5923 section 8.2): that from which it came, with the port on which it listens.
 fn alias(connection: &Connection, message: &Message) -> Option<SocketAddr> {
@@ -342,6 +360,10 @@ fn broken_rules(error: io::Error) -> CloseReason {
         CloseReason::WebSocket(error.to_string())
     }
 }
+
+/// How many messages and keep-alives are cut at a time: while the queue of a worker is full, they take more memory than the
+/// octets.
+const MAX_FRAMES: usize = 256;
 
 /// How many times what is left a buffer has to hold for it to be exchanged for a smaller one.
 const LARGE_FOR: usize = 4;

@@ -16,7 +16,8 @@ use super::octets::would_block;
 use super::unanswered::Unanswered;
 use crate::connections::{Connection, Flush};
 use crate::message_log::MessageLog;
-use crate::outbound_message::{OutboundMessage, SendFailure};
+use crate::outbound_message::OutboundMessage;
+use crate::send_queue::Flushed;
 
 /// Writes the messages in a connection's queue, all that are there by one call to the kernel.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ struct State {
 }
 
 impl Flush for StreamSender {
-    fn flush(&self, connection: &Connection, failed: &mut Vec<SendFailure>) {
+    fn flush(&self, connection: &Connection, flushed: &mut Flushed) {
         let Some(mut queue) = connection.queue.begin_flush() else {
             return;
         };
@@ -52,13 +53,15 @@ impl Flush for StreamSender {
         if written.is_ok() && self.link.wants_write() {
             // What TLS and the WebSocket have taken they may keep until then.
             written = self.link.flush();
-            connection.activity.touch(Instant::now());
+            if written.is_ok() {
+                connection.activity.touch(Instant::now());
+            }
         }
         if let Err(error) = written {
             if !would_block(&error) {
                 state.failure = Some(error.to_string());
             }
-            queue.block(state.written > 0, failed);
+            queue.block(state.written > 0, &mut flushed.failed);
         }
     }
 }

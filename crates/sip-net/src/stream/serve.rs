@@ -39,6 +39,8 @@ impl StreamTransport {
             stream: 0,
         };
         let sender = StreamSender::new(link, flow, self.log.clone());
+        // Opening it is no idleness.
+        connection.activity.touch(std::time::Instant::now());
         connection.flushed_by(sender.clone());
         connection.opened(flow);
 
@@ -146,6 +148,8 @@ async fn farewell(writer: &Writer<'_>, reason: &CloseReason) {
             let _ = timeout(FAREWELL, writer.run()).await;
         }
     }
+    // What is sent from now on takes another connection.
+    writer.connection.queue.close();
     let code = match reason {
         CloseReason::Peer | CloseReason::Idle => CloseCode::Normal,
         CloseReason::Local => CloseCode::Away,

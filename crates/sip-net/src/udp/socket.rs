@@ -1,6 +1,7 @@
 //! One UDP socket, and how the messages in its queue are sent.
 
 use std::io;
+use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::incoming::SendError;
 use crate::message_log::MessageLog;
 use crate::outbound_message::{OutboundMessage, SendFailure};
 use crate::routes::Routes;
-use crate::send_queue::{SendQueue, Sink};
+use crate::send_queue::{Flushed, SendQueue, Sink};
 
 /// One UDP socket.
 #[derive(Debug)]
@@ -114,15 +115,17 @@ impl Sink for SipSocket {
         }
     }
 
-    fn flush(&self, failed: &mut Vec<SendFailure>) {
+    fn flush(&self, flushed: &mut Flushed) {
         let Some(mut queue) = self.queue.begin_flush() else {
             return;
         };
         while !queue.is_empty() {
-            let datagrams = queue.iter().take(SEND_BATCH);
-            let datagrams: Vec<Datagram> =
-                datagrams.map(|message| self.datagram(message)).collect();
+            let messages = queue.iter_mut().take(SEND_BATCH);
+            let datagrams: Vec<Datagram> = messages.map(|message| self.datagram(message)).collect();
             let (sent, outcome) = self.socket.try_send_all(&datagrams);
+            for (message, datagram) in queue.iter_mut().zip(datagrams) {
+                message.payload = datagram.payload;
+            }
             let messages = queue.iter().take(sent);
             let flow_of = |message: &OutboundMessage| self.flow_of(message);
             self.log.sent(Transport::Udp, messages, flow_of);
@@ -131,10 +134,11 @@ impl Sink for SipSocket {
                 SendOutcome::Sent => {}
                 SendOutcome::Failed(error) => {
                     let refused = queue.pop_front();
-                    failed.extend(refused.map(|message| message.failed(send_error(error))));
+                    let failed = refused.map(|message| message.failed(send_error(error)));
+                    flushed.failed.extend(failed);
                 }
                 SendOutcome::Blocked => {
-                    queue.block(false, failed);
+                    queue.block(false, &mut flushed.failed);
                     return;
                 }
             }
@@ -164,11 +168,12 @@ impl SipSocket {
         self.close.notify_one();
     }
 
-    fn datagram(&self, message: &OutboundMessage) -> Datagram {
+    /// Takes the payload of a message, which is dearer to clone.
+    fn datagram(&self, message: &mut OutboundMessage) -> Datagram {
         Datagram {
             destination: message.remote,
             source_ip: self.source_ip(message),
-            payload: message.payload.clone(),
+            payload: mem::take(&mut message.payload),
         }
     }
 

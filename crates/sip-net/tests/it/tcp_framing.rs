@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::plain::{closed, plain, read, read_to_end, write};
 use crate::common::{Node, PATIENCE, limits, request, request_with_body, response};
 use bytes::Bytes;
-use sip::Target;
+use sip::{Target, Transport};
 use sip_net::{CloseReason, Incoming, Limits, MalformedReason};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
@@ -63,6 +63,54 @@ async fn a_ping_is_answered_between_messages() {
     write(&mut client, &request("a")).await;
     server.expect(&request("a")).await;
     assert!(server.transports.statistics().await.keep_alives >= 1);
+}
+
+#[tokio::test]
+async fn what_comes_together_is_taken_in_its_order_however_many_there_are() {
+    let mut server = Node::listen(LISTEN);
+    let mut client = plain(&server).await;
+    let pings = b"\r\n\r\n".repeat(1_000);
+    let message = request_with_body("b", "body");
+    let octets = [
+        &request("a")[..],
+        &pings,
+        &message,
+        &pings,
+        &message[..message.len() - 1],
+    ];
+    write(&mut client, &octets.concat()).await;
+    server.expect(&request("a")).await;
+    server.expect(&message).await;
+    write(&mut client, &message[message.len() - 1..]).await;
+    server.expect(&message).await;
+    // Each line end is one.
+    assert_eq!(server.transports.statistics().await.keep_alives, 4_000);
+}
+
+/// What is sent to its address from then on takes another connection, be it that its worker does not come to hear of it.
+async fn garbage_retires_the_connection(octets: &[u8]) {
+    let limit = Limits {
+        incoming_queue: 1,
+        ..Limits::default()
+    };
+    let server = Node::start(limits(limit, LISTEN));
+    let mut client = plain(&server).await;
+    write(&mut client, &[&request("a"), octets].concat()).await;
+    server
+        .until(async |server| server.statistics().await.malformed == 1)
+        .await;
+    // Nothing listens at the port of the client.
+    let remote = client.local_addr().expect("connected");
+    server.send(Target::Address(Transport::Tcp, remote), &request("b"));
+    server
+        .until(async |server| server.statistics().await.connects_failed == 1)
+        .await;
+}
+
+#[tokio::test]
+async fn garbage_retires_the_connection_before_the_worker_is_told() {
+    garbage_retires_the_connection(b"HELLO\r\nContent-Length: 0\r\n\r\n").await;
+    garbage_retires_the_connection(b"OPTIONS sip:a SIP/2.0\r\nContent-Length: x\r\n\r\n").await;
 }
 
 /// Sends what cannot be cut into messages; the answer still goes out, then the connection ends.

@@ -98,6 +98,24 @@ async fn closed(server: &mut Node) -> CloseReason {
 }
 
 #[tokio::test]
+async fn a_handshake_is_no_idleness() {
+    let limit = Limits {
+        idle_timeout: Duration::from_secs(2),
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let mut stream = plain(&server).await;
+    tokio::time::sleep(Duration::from_millis(2_200)).await;
+    let text = upgrade("/", SIP);
+    stream.write_all(text.as_bytes()).await.expect("written");
+    assert!(head(&mut stream).await.starts_with("HTTP/1.1 101 "));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let message = frame(TEXT, &request("a"));
+    stream.write_all(&message).await.expect("written");
+    server.expect(&request("a")).await;
+}
+
+#[tokio::test]
 async fn broken_frames_end_the_connection() {
     let mut server = Node::listen(LISTEN);
     let unmasked = [&[TEXT, 5][..], b"hello"].concat();
