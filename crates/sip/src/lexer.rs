@@ -105,21 +105,12 @@ fn marks_of_last(rest: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::{ASCII_VALUE, CALL_ID, HOST, PARAMETER, TOKEN, USER, VALUE, WORDS};
+    use crate::syntax::{ASCII_VALUE, HOST, PARAMETER, TOKEN, USER, VALUE, WORDS};
 
     /// Wherever it begins, in a text of any length, whatever ends it, and whatever has been looked at before.
     #[test]
     fn runs_end_at_the_first_octet_of_another_class() {
-        for class in [
-            TOKEN,
-            HOST,
-            USER,
-            PARAMETER,
-            VALUE,
-            CALL_ID,
-            ASCII_VALUE,
-            WORDS,
-        ] {
+        for class in [TOKEN, HOST, USER, PARAMETER, VALUE, ASCII_VALUE, WORDS] {
             for octet in (0..=u8::MAX).filter(|octet| octet.is_ascii_alphanumeric()) {
                 assert!(is(octet, class) && is(b'-', class) && is(b'.', class));
             }

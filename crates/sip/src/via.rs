@@ -325,9 +325,13 @@ pub(crate) fn set_parameter(via: &mut Vec<u8>, name: &str, value: Option<&str>) 
         Some(range) => (range, ""),
         None => (via.len()..via.len(), ";"),
     };
+    let behind = via[range.end..].to_vec();
+    via.truncate(range.start);
     let equals = if value.is_some() { "=" } else { "" };
-    let parts = [separator, name, equals, value.unwrap_or_default()];
-    via.splice(range, parts.iter().flat_map(|part| part.bytes()));
+    for part in [separator, name, equals, value.unwrap_or_default()] {
+        via.extend_from_slice(part.as_bytes());
+    }
+    via.extend_from_slice(&behind);
 }
 
 /// Whether all values of a list are Via values that keep to the grammar.

@@ -61,11 +61,12 @@ impl Message {
         });
         message.write_status_line(status, reason);
         for name in COPIED {
-            if name == Name::Timestamp && status != 100 {
-                continue;
-            }
-            // Of all but Via there is one each, unless the request is malformed.
-            let most = if name == Name::Via { usize::MAX } else { 1 };
+            let most = match name {
+                Name::Via => usize::MAX,
+                Name::Timestamp if status != 100 => 0,
+                // There is one each, unless the request is malformed.
+                _ => 1,
+            };
             for field in fields(name).take(most) {
                 message.copy_field(&field);
             }

@@ -274,9 +274,8 @@ impl Message {
     fn insert_behind(&mut self, name: Name<'_>, field: Field) {
         let code = name.code();
         self.forget(code);
-        let last = self
-            .0
-            .fields
+        let fields = self.0.fields.where_may_be(code);
+        let last = fields
             .iter()
             .rposition(|field| self.is_named(field, code, name));
         let at = match (last, self.0.fields.last()) {

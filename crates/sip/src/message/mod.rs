@@ -420,7 +420,7 @@ impl Message {
             .map(|field| HeaderField::new(field.name, self.name_of(field), self.value_of(field)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_named(&self, field: &Field, code: NameCode, name: Name<'_>) -> bool {
         field.name == code
             && (code != NameCode::OTHER

@@ -93,8 +93,9 @@ impl Message {
             Name::From => (is_well_formed_address(value), "Malformed From"),
             Name::To => (is_well_formed_address(value), "Malformed To"),
             Name::CSeq => return cseq::check(value, self.method()),
+            // Looser than `word`: it is only ever compared, and real ones have more.
             Name::CallId => (
-                !value.is_empty() && syntax::all(value, syntax::CALL_ID),
+                !value.is_empty() && syntax::all_graphic(value),
                 "Malformed Call-ID",
             ),
             Name::MaxForwards => (
