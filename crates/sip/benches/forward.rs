@@ -49,11 +49,7 @@ const INVITE: &str = "INVITE sip:bob@biloxi.example.com SIP/2.0\r\n\
 /// What is done to a request.
 type Case = fn(&Bytes);
 
-const CASES: [(&str, Case); 3] = [
-    ("read", read),
-    ("forward", forward),
-    ("check", check),
-];
+const CASES: [(&str, Case); 3] = [("read", read), ("forward", forward), ("check", check)];
 
 fn main() {
     // What `cargo bench` adds is not ours.
