@@ -49,7 +49,7 @@ impl QueueBudget {
 
     /// Room for a message of so many bytes; `None` where there is none.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Room> {
-        let room = self.reserve_anyway(bytes);
+        let room = self.add(bytes);
         // A refused one is given back too; until then it may cost another, at the limit, its room.
         let is_within = self.messages.load(Relaxed) <= self.max_messages
             && self.bytes.load(Relaxed) <= self.max_bytes
@@ -57,8 +57,15 @@ impl QueueBudget {
         is_within.then_some(room)
     }
 
-    /// Room for a message that has to be kept, whether or not that is within the bounds.
-    pub(crate) fn reserve_anyway(self: &Arc<Self>, bytes: usize) -> Room {
+    /// Room for a message of which a part is sent: beyond the bounds of its queue, and a quarter beyond that of all together.
+    pub(crate) fn reserve_begun(self: &Arc<Self>, bytes: usize) -> Option<Room> {
+        let room = self.add(bytes);
+        let limit = self.all.limit.saturating_add(self.all.limit / 4);
+        let is_within = self.all.reserved.load(Relaxed) <= limit;
+        is_within.then_some(room)
+    }
+
+    fn add(self: &Arc<Self>, bytes: usize) -> Room {
         self.messages.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
         self.all.reserved.fetch_add(bytes, Relaxed);
@@ -107,5 +114,8 @@ mod tests {
         assert!(one.reserve(1).is_none(), "two messages");
         assert!(other.reserve(56).is_none(), "all together");
         let _third = other.reserve(55).expect("room");
+        // What is begun is kept, but not without end.
+        assert!(one.reserve_begun(38).is_none(), "all together");
+        assert!(one.reserve_begun(37).is_some());
     }
 }

@@ -38,8 +38,8 @@ pub(crate) struct Flushed {
 /// The messages that wait to be sent on a connection or a UDP socket, in their order. Every message goes through it.
 ///
 /// Once the queue is [open](SendQueue::open), the thread that has pushed messages flushes them: it sends those that the
-/// system has room for, without waiting and without waking the task of the connection. Then the queue is [blocked](Flushing::block) until
-/// that task has found room again, so that nothing overtakes.
+/// system has room for, without waiting and without waking the task of the connection. Then the queue is
+/// [blocked](Flushing::block) until that task has found room again, so that nothing overtakes.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     state: Mutex<State>,
@@ -141,6 +141,7 @@ impl SendQueue {
             {
                 let mut state = self.lock();
                 if let Some(message) = state.messages.pop_front() {
+                    state.shrink();
                     return Some(message);
                 }
                 if state.is_closed {
@@ -191,18 +192,23 @@ impl SendQueue {
 }
 
 impl Flushing<'_> {
-    /// The system has no room: the task is woken to wait for that. What is left has to have room in the queue; messages
-    /// without are added to `failed`. The first one stays in any case where the peer has got a part of it.
-    pub(crate) fn block(&mut self, is_first_begun: bool, failed: &mut Vec<SendFailure>) {
-        self.state.is_blocked = true;
-        let mut left = std::mem::take(&mut self.state.messages);
-        if is_first_begun && let Some(mut first) = left.pop_front() {
-            let bytes = first.payload.len();
-            let room = first.room.take();
-            first.room = room.or_else(|| Some(self.queue.budget.reserve_anyway(bytes)));
-            self.state.messages.push_back(first);
+    /// Lets the first message, of which the peer has got a part, stay. Returns whether there is room for it, of which it may
+    /// take more than others.
+    pub(crate) fn keep_begun(&mut self) -> bool {
+        let Some(first) = self.state.messages.front_mut() else {
+            return true;
+        };
+        if first.room.is_none() {
+            first.room = self.queue.budget.reserve_begun(first.payload.len());
         }
-        for mut message in left {
+        first.room.is_some()
+    }
+
+    /// The system has no room: the task is woken to wait for that. What is left has to have room in the queue; messages
+    /// without are added to `failed`.
+    pub(crate) fn block(&mut self, failed: &mut Vec<SendFailure>) {
+        self.state.is_blocked = true;
+        for mut message in std::mem::take(&mut self.state.messages) {
             if message.room.is_some() || self.queue.reserve(&mut message) {
                 self.state.messages.push_back(message);
             } else {
@@ -212,6 +218,24 @@ impl Flushing<'_> {
         self.queue.wake();
     }
 }
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        self.state.shrink();
+    }
+}
+
+impl State {
+    /// A queue that was long once does not hold the memory of that for as long as its connection lives.
+    fn shrink(&mut self) {
+        if self.messages.is_empty() && self.messages.capacity() > KEPT_CAPACITY {
+            self.messages = VecDeque::new();
+        }
+    }
+}
+
+/// For how many messages an empty queue holds memory.
+const KEPT_CAPACITY: usize = 16;
 
 impl Deref for Flushing<'_> {
     type Target = VecDeque<OutboundMessage>;
@@ -263,6 +287,23 @@ mod tests {
         assert_eq!(flushing.drain(..).count(), 3);
     }
 
+    #[tokio::test]
+    async fn an_empty_queue_holds_little_memory() {
+        let queue = queue(usize::MAX, usize::MAX);
+        for _ in 0..1_000 {
+            queue.push(message(1)).expect("room");
+        }
+        while queue.first(|_| ()).is_some() {
+            queue.pop().await.expect("a message");
+        }
+        assert!(queue.lock().messages.capacity() <= KEPT_CAPACITY);
+        for _ in 0..1_000 {
+            queue.push(message(1)).expect("room");
+        }
+        queue.begin_flush().expect("not blocked").clear();
+        assert!(queue.lock().messages.capacity() <= KEPT_CAPACITY);
+    }
+
     #[test]
     fn what_the_system_has_no_room_for_is_bounded() {
         let queue = queue(2, 10);
@@ -273,7 +314,7 @@ mod tests {
         let mut failed = Vec::new();
         let mut flushing = queue.begin_flush().expect("not blocked");
         flushing.pop_front();
-        flushing.block(false, &mut failed);
+        flushing.block(&mut failed);
         drop(flushing);
         let refused: Vec<usize> = failed
             .iter()
@@ -303,7 +344,8 @@ mod tests {
         }
         let mut failed = Vec::new();
         let mut flushing = queue.begin_flush().expect("not blocked");
-        flushing.block(true, &mut failed);
+        assert!(flushing.keep_begun());
+        flushing.block(&mut failed);
         drop(flushing);
         assert_eq!(failed.len(), 1);
         assert_eq!(lengths(&queue), [100]);

@@ -53,7 +53,8 @@ pub struct Limits {
     pub write_queue_messages: usize,
     /// Bytes waiting to be sent on one connection.
     pub write_queue_bytes: usize,
-    /// Bytes waiting to be sent on all connections, associations and UDP sockets together.
+    /// Bytes waiting to be sent on all connections, associations and UDP sockets together. A message of which a part is sent
+    /// may take a quarter more; where there is no room for the rest of it, its connection ends.
     pub all_write_queues_bytes: usize,
     /// Events waiting to be taken from the queue of [`Incoming`](crate::Incoming). While it is full,
     /// connections are not read; datagrams are dropped.

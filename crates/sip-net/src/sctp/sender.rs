@@ -54,7 +54,7 @@ impl Flush for AssociationSender {
                     failed.extend(message.map(|message| message.failed(error)));
                 }
                 Some(Refused::Full | Refused::Ended) => {
-                    queue.block(false, &mut flushed.failed);
+                    queue.block(&mut flushed.failed);
                     break;
                 }
             }

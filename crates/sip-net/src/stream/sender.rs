@@ -58,10 +58,13 @@ impl Flush for StreamSender {
             }
         }
         if let Err(error) = written {
+            let is_kept = state.written == 0 || queue.keep_begun();
             if !would_block(&error) {
                 state.failure = Some(error.to_string());
+            } else if !is_kept {
+                state.failure = Some("no room for the rest of a message".to_owned());
             }
-            queue.block(state.written > 0, &mut flushed.failed);
+            queue.block(&mut flushed.failed);
         }
     }
 }

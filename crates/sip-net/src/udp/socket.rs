@@ -138,7 +138,7 @@ impl Sink for SipSocket {
                     flushed.failed.extend(failed);
                 }
                 SendOutcome::Blocked => {
-                    queue.block(false, &mut flushed.failed);
+                    queue.block(&mut flushed.failed);
                     return;
                 }
             }

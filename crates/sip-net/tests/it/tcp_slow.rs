@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::plain::{plain, read, write};
+use crate::common::plain::{closed, plain, read, write};
 use crate::common::{Node, limits, request, request_with_body, response, transaction};
 use sip::Target;
 use sip_net::{CloseReason, Incoming, Limits, SendError};
@@ -105,6 +105,25 @@ async fn slow_readers_together_take_no_more_than_the_budget() {
         server.send(Target::Flow(flow), &large);
     }
     assert_eq!(read(&mut client, 10 * large.len()).await, large.repeat(10));
+}
+
+#[tokio::test]
+async fn what_is_begun_is_within_the_budget_too() {
+    let limit = Limits {
+        all_write_queues_bytes: 1_000,
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let mut client = plain(&server).await;
+    write(&mut client, &request("slow")).await;
+    let flow = server.expect(&request("slow")).await;
+    let large = request_with_body("large", &"x".repeat(60_000));
+    // Far more than the kernel's buffers hold.
+    for _ in 0..1_000 {
+        server.send(Target::Flow(flow), &large);
+    }
+    let reason = closed(&mut server, flow).await;
+    assert!(matches!(reason, CloseReason::Failed(_)), "{reason}");
 }
 
 #[tokio::test]
