@@ -164,7 +164,7 @@ impl Conversation<'_> {
     async fn hold(&mut self, on_interval: &mut impl FnMut(&Interval)) -> anyhow::Result<()> {
         let mut tick = ticks();
         tick.tick().await;
-        let mut heard = Instant::now();
+        let mut last_received = Instant::now();
         let mut sender_done = self.test.reverse;
         loop {
             tokio::select! {
@@ -183,7 +183,7 @@ impl Conversation<'_> {
                     }
                 }
                 said = self.control.receive() => {
-                    heard = Instant::now();
+                    last_received = Instant::now();
                     match said? {
                         ServerMessage::Report(snapshot) if self.test.reverse => {
                             self.server = Some(snapshot);
@@ -212,7 +212,7 @@ impl Conversation<'_> {
                         false => self.side.stop(),
                     }
                 }
-                () = sleep_until((heard + SILENCE).into()) => {
+                () = sleep_until((last_received + SILENCE).into()) => {
                     bail!("the server was silent for {} s", SILENCE.as_secs());
                 }
             }

@@ -321,10 +321,10 @@ async fn converse(
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick is due at once.
     tick.tick().await;
-    let mut heard = Instant::now();
+    let mut last_received = Instant::now();
     let mut drained_by = None;
     loop {
-        let deadline = heard + SILENCE;
+        let deadline = last_received + SILENCE;
         let deadline = drained_by.map_or(deadline, |by: Instant| by.min(deadline));
         tokio::select! {
             () = side.ended() => return Ok(()),
@@ -337,7 +337,7 @@ async fn converse(
                 _ => bail!("the client was silent for {} s", SILENCE.as_secs()),
             },
             message = control.receive() => {
-                heard = Instant::now();
+                last_received = Instant::now();
                 match message? {
                     ClientMessage::Alive => {}
                     ClientMessage::Stop if test.reverse => side.stop(),
@@ -345,7 +345,7 @@ async fn converse(
                         if !test.reverse && messages.len() == test.parallel =>
                     {
                         side.peer_has_sent(messages);
-                        drained_by.get_or_insert(heard + DRAIN_TIME);
+                        drained_by.get_or_insert(last_received + DRAIN_TIME);
                     }
                     _ => bail!("unexpected message from the client"),
                 }

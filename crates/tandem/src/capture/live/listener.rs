@@ -23,7 +23,7 @@ const LONGEST_END: Duration = Duration::from_secs(5);
 
 /// A packet.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct CapturedPacket {
     /// When the kernel saw it.
     pub(super) time: SystemTime,
     /// It, as [`packet_socket::Packet`] has it.
@@ -33,7 +33,7 @@ pub(super) struct Heard {
 
 /// Listens until it is stopped, or dropped.
 pub(super) struct Listener {
-    packets: Receiver<io::Result<Heard>>,
+    packets: Receiver<io::Result<CapturedPacket>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,7 +47,7 @@ struct Shared {
 }
 
 impl Listener {
-    /// Hears an interface. Packets take so many octets at most, from when they are heard until they are dropped: those that find
+    /// Captures from an interface. Packets take so many octets at most, from when they are captured until they are dropped: those that find
     /// no room are not kept.
     pub(super) fn start(interface: &str, most_octets: usize) -> Result<Listener, OpenError> {
         let socket = PacketSocket::open(interface)?;
@@ -71,19 +71,19 @@ impl Listener {
             .get_or_init(|| (SystemTime::now(), Instant::now()));
     }
 
-    /// Whether nothing more is heard; some of what was may still be taken.
+    /// Whether nothing more is captured; some of what was may still be taken.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// The next packet that has been heard, if there is one.
-    pub(super) fn next(&self) -> io::Result<Option<Heard>> {
+    /// The next packet that has been captured, if there is one.
+    pub(super) fn next(&self) -> io::Result<Option<CapturedPacket>> {
         let next = match self.shared.stop.get() {
             Some(_) => self.packets.recv().map_err(TryRecvError::from),
             None => self.packets.try_recv(),
         };
         match next {
-            Ok(heard) => heard.map(Some),
+            Ok(captured) => captured.map(Some),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => Ok(None),
         }
     }
@@ -107,7 +107,7 @@ impl Drop for Listener {
 
 fn listen(
     mut socket: PacketSocket,
-    sender: &SyncSender<io::Result<Heard>>,
+    sender: &SyncSender<io::Result<CapturedPacket>>,
     room: &Arc<Room>,
     shared: &Shared,
 ) {
@@ -118,7 +118,7 @@ fn listen(
         let timeout = shared.stop.get().map_or(TIMEOUT, |_| Duration::ZERO);
         let received = socket.receive(timeout);
         let end = shared.stop.get();
-        let heard = match received {
+        let captured = match received {
             Ok(None) if timeout.is_zero() => return,
             Ok(None) => continue,
             // On a busy link there would always be one more; where the clock was set back they all seem old.
@@ -130,11 +130,12 @@ fn listen(
                 return;
             }
             Ok(Some(packet)) => {
-                let Some(room) = room.take(packet.octets.len() + size_of::<Heard>()) else {
+                let Some(room) = room.take(packet.octets.len() + size_of::<CapturedPacket>())
+                else {
                     drop_one();
                     continue;
                 };
-                Ok(Heard {
+                Ok(CapturedPacket {
                     time: packet.time,
                     octets: Bytes::copy_from_slice(packet.octets),
                     _room: room,
@@ -142,8 +143,8 @@ fn listen(
             }
             Err(error) => Err(error),
         };
-        let is_last = heard.is_err();
-        match sender.try_send(heard) {
+        let is_last = captured.is_err();
+        match sender.try_send(captured) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => drop_one(),
             Err(TrySendError::Disconnected(_)) => return,
@@ -191,7 +192,7 @@ mod tests {
         }
         listener.stop();
         let next = || listener.next().expect("it can be read");
-        let all = std::iter::from_fn(next).filter(|heard| heard.octets.ends_with(b"hello"));
+        let all = std::iter::from_fn(next).filter(|captured| captured.octets.ends_with(b"hello"));
         assert_eq!(all.count(), SENT);
         assert_eq!(listener.dropped(), 0);
     }
@@ -210,11 +211,11 @@ mod tests {
                     socket.send_to(b"hello", address).ok();
                 }
             });
-            let heard = || matches!(listener.next(), Ok(Some(_)));
-            let is_busy = wait_until(LIMIT, heard);
+            let captured = || matches!(listener.next(), Ok(Some(_)));
+            let is_busy = wait_until(LIMIT, captured);
             listener.stop();
             let end = Instant::now() + LIMIT;
-            while heard() && Instant::now() < end {}
+            while captured() && Instant::now() < end {}
             has_ended.store(true, Ordering::Relaxed);
             is_busy && Instant::now() < end
         });

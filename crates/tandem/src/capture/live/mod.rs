@@ -29,7 +29,7 @@ use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 use crate::terminal::complain;
 use crate::values::{count, duration};
-use listener::{Heard, Listener};
+use listener::{CapturedPacket, Listener};
 use screen::{Besides, Screen, Wish};
 
 /// Show SIP calls as they happen on an interface: their messages, ladder diagrams, metrics.
@@ -124,12 +124,12 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
         let mut screen = Screen::open(&arguments.interface)?;
         while !is_over() {
-            let heard = live.take(&listener, PACKETS_AT_ONCE, screen.is_paused());
-            failure = heard.map(deaf);
+            let captured = live.take(&listener, PACKETS_AT_ONCE, screen.is_paused());
+            failure = captured.map(deaf);
             let besides = Besides {
                 analysis: &live.analysis,
                 chunks: live.chunks.as_ref(),
-                heard: live.heard,
+                captured: live.captured,
             };
             match screen.turn(&mut live.journal, besides, TICK) {
                 Ok(Wish::GoOn) => {}
@@ -173,11 +173,11 @@ struct Live<'a> {
     sessions: Sessions<&'a Arguments>,
     keys: Option<Keys>,
     /// Packets that wait for keys.
-    waiting: VecDeque<Heard>,
+    waiting: VecDeque<CapturedPacket>,
     /// How long they do.
     patience: Duration,
     /// Packets seen, and dropped before they could be.
-    heard: (u64, u64),
+    captured: (u64, u64),
     /// When the files had all sessions last.
     flushed: Instant,
 }
@@ -204,19 +204,19 @@ impl<'a> Live<'a> {
             patience: keys.as_ref().map_or(Duration::ZERO, |_| KEYS_BEHIND),
             keys: keys.transpose()?.map(Keys),
             waiting: VecDeque::new(),
-            heard: (0, 0),
+            captured: (0, 0),
             flushed: Instant::now(),
         })
     }
 
-    /// Takes in what was heard, at most so many packets; gives back why nothing more can be heard. While it
+    /// Takes in what was captured, at most so many packets; gives back why nothing more can be captured. While it
     /// is paused nothing new goes to the list.
     fn take(&mut self, listener: &Listener, most: usize, is_paused: bool) -> Option<anyhow::Error> {
         let mut failure = None;
         let mut has_all = false;
         for _ in 0..most {
             match listener.next() {
-                Ok(Some(heard)) => self.waiting.push_back(heard),
+                Ok(Some(captured)) => self.waiting.push_back(captured),
                 Ok(None) => {
                     has_all = true;
                     break;
@@ -231,9 +231,11 @@ impl<'a> Live<'a> {
             keys.read(&mut self.packets);
         }
         let patience = self.patience;
-        let is_late = |heard: &mut Heard| !heard.time.elapsed().is_ok_and(|age| age < patience);
-        while let Some(heard) = self.waiting.pop_front_if(is_late) {
-            self.read(heard, is_paused);
+        let is_late = |captured: &mut CapturedPacket| {
+            !captured.time.elapsed().is_ok_and(|age| age < patience)
+        };
+        while let Some(captured) = self.waiting.pop_front_if(is_late) {
+            self.read(captured, is_paused);
         }
         if has_all && self.waiting.is_empty() {
             let Live {
@@ -242,7 +244,7 @@ impl<'a> Live<'a> {
             let now = SystemTime::now() - UNHEARD;
             analysis.pass(time_of(now), &mut |session| sessions.add(session));
         }
-        self.heard = (self.packets.counts().packets, listener.dropped());
+        self.captured = (self.packets.counts().packets, listener.dropped());
         if self.flushed.elapsed() >= FLUSHED_EVERY {
             self.sessions.flush();
             self.flushed = Instant::now();
@@ -250,8 +252,8 @@ impl<'a> Live<'a> {
         failure
     }
 
-    fn read(&mut self, heard: Heard, is_paused: bool) {
-        let time = time_of(heard.time);
+    fn read(&mut self, captured: CapturedPacket, is_paused: bool) {
+        let time = time_of(captured.time);
         let Live {
             packets,
             analysis,
@@ -260,7 +262,7 @@ impl<'a> Live<'a> {
             sessions,
             ..
         } = self;
-        packets.read(time, &heard.octets, &mut |event| {
+        packets.read(time, &captured.octets, &mut |event| {
             observe(analysis, sessions, &event);
             if let Some(chunks) = chunks {
                 chunks.observe(&event);
@@ -281,10 +283,10 @@ impl<'a> Live<'a> {
         let results = self.analysis.finish(&mut |session| sessions.add(session));
         sessions.finish();
         let mut warnings = Vec::new();
-        if self.heard.1 > 0 {
+        if self.captured.1 > 0 {
             warnings.push(format!(
                 "{} packets were lost: they came faster than they could be read, or exceeded --memory",
-                report::format_count(self.heard.1)
+                report::format_count(self.captured.1)
             ));
         }
         let file = FileSummary::new(

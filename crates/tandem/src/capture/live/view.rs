@@ -42,7 +42,7 @@ pub(super) struct Besides<'a> {
     /// SCTP control chunks for ladder diagrams.
     pub(super) chunks: Option<&'a ChunkArrows>,
     /// Packets seen, and lost before they could be.
-    pub(super) heard: (u64, u64),
+    pub(super) captured: (u64, u64),
 }
 
 /// All that is shown.

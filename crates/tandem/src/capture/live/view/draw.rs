@@ -33,7 +33,7 @@ pub(super) fn draw(
         Constraint::Length(1),
     ])
     .areas(area);
-    draw_head(view, journal, besides.heard, head, buffer);
+    draw_head(view, journal, besides.captured, head, buffer);
     view.height = usize::from(middle.height).saturating_sub(2).max(1);
     // A dialog that has gone leaves its pages.
     while let Some(Page::Ladder { dialog, .. } | Page::Message { dialog, .. }) = view.pages.last()
@@ -75,7 +75,7 @@ pub(super) fn draw(
 fn draw_head(
     view: &View,
     journal: &Journal,
-    (heard, dropped): (u64, u64),
+    (captured, dropped): (u64, u64),
     area: Rect,
     buffer: &mut Buffer,
 ) {
@@ -83,7 +83,7 @@ fn draw_head(
     let mut text = format!(
         " {}: {} packets, {} calls and other dialogs",
         clean(&view.interface),
-        format_count(heard),
+        format_count(captured),
         format_count(journal.dialogs().len() as u64)
     );
     for (count, what) in [

@@ -82,7 +82,7 @@ impl Fixture {
         let besides = Besides {
             analysis: &self.analysis,
             chunks: self.chunks.as_ref(),
-            heard: (6, 0),
+            captured: (6, 0),
         };
         self.view.draw(&self.journal, besides, area, &mut buffer);
         let rows = buffer.content.chunks(usize::from(width).max(1));
