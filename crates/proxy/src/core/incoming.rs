@@ -19,6 +19,8 @@ pub(crate) struct IncomingRequest {
     pub(crate) request: Message,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) class: RequestClass,
+    /// Its sender has got a 100.
+    pub(crate) is_trying: bool,
     /// What shows its sender that we know the password too, where it has proved that it does.
     pub(crate) confirmation: Option<String>,
 }

@@ -97,6 +97,12 @@ pub(crate) struct EndedDialog {
     pub(crate) to_tag: String,
 }
 
+impl EndedDialog {
+    fn octets(&self) -> usize {
+        self.call_id.len() + self.from_tag.len() + self.to_tag.len()
+    }
+}
+
 impl ParkedAt {
     /// The request that was parked before it was forwarded.
     pub(crate) fn into_request(self) -> Option<IncomingRequest> {
@@ -120,7 +126,7 @@ impl ParkedAt {
 }
 
 impl Parked {
-    /// The length of the message that is held.
+    /// The length of what is held of messages.
     fn octets(&self) -> usize {
         match &self.what {
             ParkedAt::Request(incoming)
@@ -128,7 +134,8 @@ impl Parked {
             | ParkedAt::Route(incoming) => incoming.request.wire_length(),
             ParkedAt::Reply(_, _, response) => response.wire_length(),
             ParkedAt::Failure(_, _, candidate) => candidate.octets(),
-            ParkedAt::Branch(_) | ParkedAt::DialogEnd(_) => 0,
+            ParkedAt::DialogEnd(dialog) => dialog.octets(),
+            ParkedAt::Branch(_) => 0,
         }
     }
 }

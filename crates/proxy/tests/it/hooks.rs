@@ -98,8 +98,13 @@ fn bench(points: Points) -> (Bench, Log) {
 }
 
 fn bench_with_room(points: Points, maximum_parked: usize) -> (Bench, Log) {
+    bench_with_limits(points, maximum_parked, Duration::from_secs(10))
+}
+
+fn bench_with_limits(points: Points, maximum_parked: usize, timeout: Duration) -> (Bench, Log) {
     let mut bench = Bench::with(&[HERE], &["example.com"], |config| {
         config.queries.maximum_parked = maximum_parked;
+        config.queries.timeout = timeout;
         let mut policy = proxy::core::Policy::default();
         policy.forwarding.look_again = None;
         config.policy = Arc::new(policy);
@@ -130,6 +135,12 @@ fn every_point() -> Points {
 
 fn invite() -> Message {
     request(Method::Invite, "sip:bob@example.com", "call")
+}
+
+fn cancel() -> Message {
+    let mut cancel = request(Method::Cancel, "sip:bob@example.com", "call");
+    cancel.remove_all(Name::Contact);
+    cancel
 }
 
 /// Answers the core's own questions, until the hook has one or there is none. Returns that of the hook.
@@ -224,8 +235,11 @@ fn the_end_of_a_dialog_is_told_and_nothing_waits_for_it() {
     bench.receive(bob(), response(&bye, 200, "b1"));
     assert_eq!(statuses(&mut bench), [200]);
     assert_eq!(taken(&log), [("dialog end", None)]);
+    let length = "call".len() + "a1".len() + "b1".len();
+    assert_eq!(bench.proxy.statistics().held_octets, length as u64);
     let_on(&mut bench);
     bench.silence();
+    assert_eq!(bench.proxy.statistics().held_octets, 0);
     assert_eq!(taken(&log), [("dialog end", Some(true))]);
 }
 
@@ -257,9 +271,7 @@ fn of_calls() -> impl Iterator<Item = (&'static str, Points)> {
 fn what_is_parked_can_be_cancelled() {
     for (name, point) in of_calls() {
         let (mut bench, log, id) = call_parked_at(name, point);
-        let mut cancel = request(Method::Cancel, "sip:bob@example.com", "call");
-        cancel.remove_all(Name::Contact);
-        bench.receive(alice(), cancel);
+        bench.receive(alice(), cancel());
         let statuses = statuses(&mut bench);
         assert_eq!(statuses[0], 200, "{name}");
         let last = match name {
@@ -352,7 +364,7 @@ impl Hook for Deciding {
 
     fn on_branch(&mut self, point: &BranchPoint<'_>, _: Option<&Answer>) -> Decision<Refusal> {
         assert_eq!(point.target, "sip:bob@192.0.2.20");
-        Decision::Act(Refusal::new(480, "Not Today"))
+        Decision::Act(Refusal::new(403, "Not Today"))
     }
 
     fn on_reply(&mut self, point: &ReplyPoint<'_>, _: Option<&Answer>) -> Decision<DropReply> {
@@ -401,7 +413,10 @@ fn a_hook_decides_at_once() {
 
     let mut bench = deciding(Points::BRANCH);
     bench.receive(alice(), invite());
-    assert_eq!(statuses(&mut bench), [100, 480]);
+    let [trying, refused] = bench.two();
+    trying.answers(100);
+    refused.answers(403);
+    assert_eq!(refused.message.reason(), Some("Not Today"));
 }
 
 #[test]
@@ -421,4 +436,76 @@ fn a_hook_drops_provisional_responses_and_tries_others_after_a_failure() {
     );
     let statuses = statuses(&mut bench);
     assert_eq!(statuses.last(), Some(&404));
+}
+
+#[test]
+fn whoever_waits_for_hooks_is_told_so_once() {
+    let (mut bench, _) = bench(Points::REQUEST | Points::ROUTE | Points::BRANCH);
+    bench.receive(alice(), invite());
+    let_on(&mut bench);
+    assert_eq!(statuses(&mut bench), [100]);
+}
+
+/// An INVITE to bob, of whose ringing a hook lets nothing go on.
+fn call_without_ringing(is_dropped: bool) -> Bench {
+    let mut bench = match is_dropped {
+        true => deciding(Points::REPLY),
+        false => bench(Points::REPLY).0,
+    };
+    bench.receive(alice(), invite());
+    let sent = forwarded(&mut bench);
+    bench.receive(bob(), response(&sent, 180, "b1"));
+    bench.silence();
+    bench
+}
+
+#[test]
+fn a_provisional_response_has_come_whatever_hooks_do_with_it() {
+    for is_dropped in [true, false] {
+        // A CANCEL has waited for it (RFC 3261 section 9.1).
+        let mut bench = call_without_ringing(is_dropped);
+        bench.receive(alice(), cancel());
+        let sent = bench.sent();
+        assert_eq!(requests(&sent, &Method::Cancel).len(), 1, "{is_dropped}");
+
+        // Timer C ends what rings for too long (RFC 3261 section 16.8).
+        let mut bench = call_without_ringing(is_dropped);
+        bench.pass(Duration::from_secs(600));
+        let sent = bench.sent();
+        assert!(!requests(&sent, &Method::Cancel).is_empty());
+        let last = sent.iter().rev().find_map(|sent| sent.message.status());
+        assert_eq!(last, Some(408), "{is_dropped}");
+        assert_eq!(bench.proxy.statistics().response_contexts, 0);
+    }
+}
+
+#[test]
+fn a_failure_that_is_parked_is_what_the_callee_has_said() {
+    for point in [Points::REPLY, Points::FAILURE] {
+        let (mut bench, _) = bench(point);
+        bench.receive(alice(), invite());
+        let sent = forwarded(&mut bench);
+        bench.receive(bob(), response(&sent, 486, "b1"));
+        let acknowledgements = bench.sent();
+        assert_eq!(requests(&acknowledgements, &Method::Ack).len(), 1);
+        // The ACK does not get there.
+        bench.fail_last_request();
+        bench.silence();
+        let_on(&mut bench);
+        assert_eq!(statuses(&mut bench), [486]);
+    }
+}
+
+#[test]
+fn an_answer_that_is_parked_until_its_transaction_has_ended_leaves_nothing() {
+    let (mut bench, _) = bench_with_limits(Points::REPLY, 10, Duration::from_secs(100));
+    bench.receive(alice(), invite());
+    let sent = forwarded(&mut bench);
+    bench.receive(bob(), response(&sent, 200, "b1"));
+    bench.pass(Duration::from_secs(40));
+    bench.silence();
+    let_on(&mut bench);
+    assert_eq!(statuses(&mut bench), [200]);
+    bench.pass(Duration::from_secs(300));
+    bench.assert_idle();
 }

@@ -64,6 +64,7 @@ impl CommonState {
                 addressee,
                 is_in_dialog: false,
             },
+            is_trying: false,
             confirmation: None,
         }
     }

@@ -21,6 +21,8 @@ pub(crate) enum Candidate {
     Terminated(Message),
     /// The status that a branch without a response counts as (RFC 3261 sections 16.7, 16.8, 16.9).
     Presumed(u16),
+    /// The status and the reason with which a hook has refused a branch.
+    Refused(u16, &'static str),
 }
 
 /// How many challenges are collected: more than any client would answer.
@@ -32,7 +34,7 @@ impl Candidate {
             Candidate::Received(response) | Candidate::Terminated(response) => {
                 response.status().unwrap_or(500)
             }
-            Candidate::Presumed(status) => *status,
+            Candidate::Presumed(status) | Candidate::Refused(status, _) => *status,
         }
     }
 
@@ -42,7 +44,7 @@ impl Candidate {
             Candidate::Received(response) | Candidate::Terminated(response) => {
                 response.wire_length()
             }
-            Candidate::Presumed(_) => 0,
+            Candidate::Presumed(_) | Candidate::Refused(..) => 0,
         }
     }
 
@@ -51,7 +53,7 @@ impl Candidate {
     pub(crate) fn is_of_flow(&self) -> bool {
         match self {
             Candidate::Received(response) => matches!(response.status(), Some(408 | 430)),
-            Candidate::Terminated(_) => false,
+            Candidate::Terminated(_) | Candidate::Refused(..) => false,
             Candidate::Presumed(status) => matches!(status, 408 | 503),
         }
     }
@@ -103,12 +105,7 @@ impl FinalResponses {
 
     /// The length of what is kept.
     pub(crate) fn octets(&self) -> usize {
-        let best = match self.best.as_deref() {
-            Some(Candidate::Received(response) | Candidate::Terminated(response)) => {
-                response.wire_length()
-            }
-            _ => 0,
-        };
+        let best = self.best.as_deref().map_or(0, Candidate::octets);
         let challenges = self.challenges.iter().map(|(_, value)| value.len());
         best + challenges.sum::<usize>()
     }

@@ -171,6 +171,18 @@ impl Forwarder {
         }
     }
 
+    /// Begins no further branch, and ends those that there are: one has brought a 6xx (RFC 3261 section 16.7 step 5).
+    pub(crate) fn stop(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        server: ServerId,
+        context: &mut ResponseContext,
+    ) {
+        context.is_stopped = true;
+        self.cancel_branches(common, now, server, context);
+    }
+
     /// Takes a branch out of service, with the response that it has brought, if it has.
     pub(crate) fn end_branch(
         &mut self,
@@ -286,7 +298,7 @@ impl Forwarder {
                 branch.may_begin = true;
                 return true;
             }
-            HookOutcome::Act(refusal) => Candidate::Presumed(refusal.status),
+            HookOutcome::Act(refusal) => Candidate::Refused(refusal.status, refusal.reason),
             HookOutcome::Park(hook, query) => {
                 match common.park(now, (hook, query), ParkedAt::Branch(name)) {
                     Ok(id) => {
@@ -300,7 +312,11 @@ impl Forwarder {
                 }
             }
         };
+        let is_global = candidate.status() >= 600;
         self.end_branch(common, name, context, Some(candidate));
+        if is_global {
+            self.stop(common, now, name.0, context);
+        }
         false
     }
 
@@ -476,6 +492,7 @@ impl Forwarder {
                     is_passed_over: false,
                     is_settled: false,
                     cancel: Cancel::No,
+                    has_final: false,
                     parked: None,
                     rings_until,
                     deadline: None,
@@ -523,7 +540,8 @@ impl Forwarder {
             self.end_branch(common, name, context, candidate);
             return;
         }
-        if forwarded.cancel == Cancel::Sent {
+        // A final response that a hook looks at ends the branch in any case.
+        if forwarded.cancel == Cancel::Sent || forwarded.has_final {
             return;
         }
         forwarded.cancel = Cancel::Wanted;

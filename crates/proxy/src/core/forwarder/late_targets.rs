@@ -143,6 +143,7 @@ impl Forwarder {
             for (index, branch) in context.branches.iter_mut().enumerate() {
                 if let BranchState::Forwarded(forwarded) = &mut branch.state
                     && forwarded.cancel == Cancel::No
+                    && !forwarded.has_final
                     && forwarded.rings_until.is_none()
                 {
                     let end = now + ring_time;

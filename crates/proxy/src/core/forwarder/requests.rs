@@ -67,6 +67,7 @@ impl Forwarder {
             mut request,
             fingerprint,
             class,
+            is_trying,
             ..
         } = incoming;
         if !common.has_room(request.wire_length()) {
@@ -85,6 +86,7 @@ impl Forwarder {
             fingerprint,
         ));
         context.is_in_dialog = class.is_in_dialog;
+        context.is_trying = is_trying;
         if let Some(routed) = routed {
             self.follow_route(common, now, server, context, routed);
             return;
@@ -247,7 +249,7 @@ impl Forwarder {
     ) {
         let is_redirected =
             context.lookup.is_some() && self.is_redirected(common, &context.request);
-        if context.is_invite() && !is_redirected {
+        if context.is_invite() && !is_redirected && !context.is_trying {
             let trying = Message::response_to(&context.request, 100, "Trying");
             common.transactions.respond(now, server, trying);
         }

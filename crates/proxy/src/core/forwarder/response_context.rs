@@ -42,6 +42,8 @@ pub(crate) struct ResponseContext {
     pub(crate) received: Instant,
     /// When its client gives up, where that is known: that of an INVITE waits for as long as it likes.
     given_up_at: Option<Instant>,
+    /// A 100 has gone upstream.
+    pub(crate) is_trying: bool,
     /// A response other than 100 has gone upstream.
     pub(crate) is_responded: bool,
     /// The location look-up that it waits for.
@@ -118,6 +120,8 @@ pub(crate) struct Forwarded {
     /// Its instance has answered along another flow: what it says is no answer any more, unless it has taken the call.
     pub(crate) is_settled: bool,
     pub(crate) cancel: Cancel,
+    /// Its final response has come, or it counts as answered; a hook may have parked that.
+    pub(crate) has_final: bool,
     /// A hook has parked its failure.
     pub(crate) parked: Option<QueryId>,
     /// Until when it may ring: others wait for their turn.
@@ -129,7 +133,8 @@ pub(crate) struct Forwarded {
 impl Branch {
     /// Whether nothing has come back yet.
     fn is_silent(&self) -> bool {
-        matches!(&self.state, BranchState::Forwarded(forwarded) if !forwarded.is_proceeding)
+        let is_silent = |forwarded: &Forwarded| !forwarded.is_proceeding && !forwarded.has_final;
+        matches!(&self.state, BranchState::Forwarded(forwarded) if is_silent(forwarded))
     }
 
     /// Whether it went along a connection that is closed, while its instance has another flow.
@@ -146,6 +151,7 @@ impl Branch {
         };
         is_closed
             && !forwarded.is_passed_over
+            && !forwarded.has_final
             && forwarded.cancel == Cancel::No
             && !self.target.alternates.is_empty()
     }
@@ -189,6 +195,7 @@ impl ResponseContext {
             has_early_dialogs: false,
             received: now,
             given_up_at: (!is_invite).then(|| now + timeout),
+            is_trying: false,
             is_responded: false,
             request_octets: request.wire_length(),
             // It has been found to be there.
@@ -382,6 +389,12 @@ impl ResponseContext {
     pub(crate) fn has_sent(&mut self, index: usize, client: ClientId) -> bool {
         self.forwarded_mut(index)
             .is_some_and(|forwarded| forwarded.client == client)
+    }
+
+    /// Whether a branch that is being forwarded has its final response.
+    pub(crate) fn has_final(&self, index: usize) -> bool {
+        self.hop(index)
+            .is_some_and(|(_, forwarded)| forwarded.has_final)
     }
 
     /// A branch that is being forwarded, and the member of a group that it has gone to.

@@ -49,48 +49,38 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         (client, name): (ClientId, BranchName),
-        mut response: Message,
+        response: Message,
         resumed: Option<Resumed>,
     ) {
         let status = response.status().unwrap_or(0);
         let has_via = response.contains(Name::Via);
-        let asked = common
-            .hooks
-            .ask(Points::REPLY, resumed.as_ref(), |hook, answer| {
-                let point = ReplyPoint {
-                    response: &response,
-                };
-                hook.on_reply(&point, answer)
-            });
-        match asked {
-            HookOutcome::Act(DropReply) if status < 200 => return,
-            HookOutcome::Act(DropReply) | HookOutcome::Continue => {}
-            HookOutcome::Park(hook, query) => {
-                let parked = ParkedAt::Reply(client, name, response);
-                let Err(Some(unasked)) = common.park(now, (hook, query), parked) else {
-                    return;
-                };
-                // It goes on unasked where there is no room.
-                match unasked.what {
-                    ParkedAt::Reply(_, _, unasked) => response = unasked,
-                    _ => return,
-                }
-            }
-        }
+        let branch = (client, name);
         let Some(mut context) = self.contexts.remove(&mut common.held, &name.0) else {
             // Another 2xx, when all else is over: each goes upstream (step 5, RFC 6026).
-            if has_via && is_success(status) && is_invite(&response) {
+            if has_via
+                && is_success(status)
+                && is_invite(&response)
+                && let Some(mut response) = ask_reply(common, now, branch, response, resumed)
+            {
                 let uac = Uac::Answered(client);
                 self.dialogs.answer(&mut response, &common.identity, uac);
                 self.forward_another_success(common, now, client, name, response);
             }
             return;
         };
-        if resumed.is_some() && !(200..300).contains(&status) && !context.has_sent(name.1, client) {
+        let is_open = context.has_sent(name.1, client);
+        if resumed.is_some() && !is_success(status) && !is_open {
             // The branch has gone on without it.
             self.contexts.insert(&mut common.held, name.0, context);
             return;
         }
+        if resumed.is_none() && is_open {
+            self.note_arrival(common, now, name, &mut context, status);
+        }
+        let Some(mut response) = ask_reply(common, now, branch, response, resumed) else {
+            self.drive(common, now, name.0, context);
+            return;
+        };
         let uac = Uac::Request(&context.request);
         let answered = self.dialogs.answer(&mut response, &common.identity, uac);
         if context.is_in_dialog {
@@ -111,13 +101,10 @@ impl Forwarder {
             self.note_response(common, now, member, forwarded, &response);
         }
         match status {
-            100..200 => self.handle_provisional(
-                common,
-                now,
-                name,
-                &mut context,
-                has_via.then_some(response),
-            ),
+            101..200 if has_via => {
+                self.handle_provisional(common, now, name.0, &mut context, response);
+            }
+            100..200 => {}
             200..300 if has_via => {
                 self.handle_success(common, now, client, name, &mut context, response)
             }
@@ -144,6 +131,11 @@ impl Forwarder {
         let Some(mut context) = self.contexts.remove(&mut common.held, &name.0) else {
             return;
         };
+        if context.has_final(name.1) {
+            // It is the ACK that has not got there. The response is being looked at by a hook.
+            self.contexts.insert(&mut common.held, name.0, context);
+            return;
+        }
         let outcome = match status {
             408 => HopOutcome::Silent,
             _ => HopOutcome::Unreachable,
@@ -202,10 +194,13 @@ impl Forwarder {
                 self.report_final(common, now, context, (status, reason), Final::Failed(by));
                 common.respond(now, server, response);
             }
-            _ => {
-                let rejection = match status {
-                    503 => common.overloaded(),
-                    status => rejection(status),
+            best => {
+                let rejection = match best {
+                    _ if status == 503 => common.overloaded(),
+                    Candidate::Refused(refused, reason) if refused == status => {
+                        Rejection::new(status, reason)
+                    }
+                    _ => rejection(status),
                 };
                 let outcome = (status, rejection.reason);
                 self.report_final(common, now, context, outcome, Final::Failed(by));
@@ -253,47 +248,56 @@ impl Forwarder {
         }
     }
 
-    /// A provisional response: Timer C begins anew, a CANCEL that waited for it goes out, and the
-    /// response goes upstream, unless it is a 100 (steps 2 and 5) or the request is no INVITE (RFC
-    /// 4320 section 4.1).
-    fn handle_provisional(
+    /// Takes notice of a response as soon as it has come, whatever hooks say of it. After a provisional one Timer C begins
+    /// anew, and a CANCEL that waited for it goes out (step 2 and section 9.1); after a final one nothing is waited for.
+    fn note_arrival(
         &mut self,
         common: &mut CommonState,
         now: Instant,
         name: BranchName,
         context: &mut ResponseContext,
-        response: Option<Message>,
+        status: u16,
     ) {
         let is_invite = context.is_invite();
-        let is_trying = response
-            .as_ref()
-            .is_some_and(|response| response.status() == Some(100));
         let Some(forwarded) = context.forwarded_mut(name.1) else {
             return;
         };
+        if status >= 200 {
+            forwarded.has_final = true;
+            self.arm(name, forwarded, None);
+            return;
+        }
         forwarded.is_proceeding = true;
         let was_hurried = mem::replace(&mut forwarded.is_hurried, false);
         match forwarded.cancel {
             Cancel::Wanted => self.cancel_branch(common, now, name, context),
-            Cancel::No if is_invite && (was_hurried || !is_trying) => {
+            Cancel::No if is_invite && (was_hurried || status != 100) => {
                 let deadline = forwarded.deadline_from(now + common.timings.timer_c);
                 self.arm(name, forwarded, Some(deadline));
             }
             Cancel::No if was_hurried => self.arm(name, forwarded, None),
             _ => {}
         }
-        if let Some(response) = response
-            && is_invite
-            && !is_trying
-            && !context.is_answered
-        {
-            if !context.is_responded {
-                context.is_responded = true;
-                let waited = now.saturating_duration_since(context.received);
-                common.latencies.add_first(&Method::Invite, waited);
-            }
-            common.transactions.respond(now, name.0, response);
+    }
+
+    /// A provisional response other than 100 goes upstream, unless the request is no INVITE (step 5, RFC 4320 section 4.1).
+    fn handle_provisional(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        server: ServerId,
+        context: &mut ResponseContext,
+        response: Message,
+    ) {
+        if !context.is_invite() || context.is_answered {
+            return;
         }
+        if !context.is_responded {
+            context.is_responded = true;
+            let waited = now.saturating_duration_since(context.received);
+            common.latencies.add_first(&Method::Invite, waited);
+        }
+        common.transactions.respond(now, server, response);
     }
 
     /// A 2xx goes upstream at once, and the other branches are not wanted any more (steps 5 and 10).
@@ -308,6 +312,8 @@ impl Forwarder {
         response: Message,
     ) {
         let is_invite = context.is_invite();
+        // It has ended where a hook has taken its time: nothing more comes.
+        let has_transaction = self.clients.get(client).is_some();
         if !context.is_answered {
             let status = response.status().unwrap_or(200);
             let answer = Final::Answered(name.1, &response);
@@ -320,18 +326,24 @@ impl Forwarder {
                 .transactions
                 .respond_stateless(now, context.arrival, response);
             // Nor takes it those that follow.
-            self.late_answers.insert(client, context.arrival);
+            if has_transaction {
+                self.late_answers.insert(client, context.arrival);
+            }
         } else if is_invite || !context.is_answered {
             common.transactions.respond(now, name.0, response);
         }
         context.is_answered = true;
         if is_invite {
             let is_early = mem::take(&mut context.has_early_dialogs);
-            self.dialogs
-                .note_answered(&context.request, client, is_early, &common.identity);
+            if has_transaction {
+                self.dialogs
+                    .note_answered(&context.request, client, is_early, &common.identity);
+            } else if is_early {
+                self.dialogs.end_early(&context.request);
+            }
         }
         self.end_branch(common, name, context, None);
-        if is_invite {
+        if is_invite && has_transaction {
             // More of them may follow (RFC 6026 section 7.2).
             self.clients.insert(client, name);
         }
@@ -415,6 +427,7 @@ impl Forwarder {
                 match common.park(now, (hook, query), parked) {
                     Ok(id) => {
                         if let Some(forwarded) = context.forwarded_mut(name.1) {
+                            forwarded.has_final = true;
                             forwarded.parked = Some(id);
                             self.arm(name, forwarded, None);
                         }
@@ -432,8 +445,7 @@ impl Forwarder {
         let is_global = candidate.status() >= 600;
         self.fail_branch(common, now, name, context, candidate);
         if is_global {
-            context.is_stopped = true;
-            self.cancel_branches(common, now, name.0, context);
+            self.stop(common, now, name.0, context);
         }
     }
 
@@ -602,6 +614,38 @@ fn final_event(
 /// Whether a dialog has ended with this response to a request.
 fn ends_dialog(context: &ResponseContext, status: u16) -> bool {
     (is_success(status) || status == 481) && context.request.method() == Some(&Method::Bye)
+}
+
+/// Asks the hooks about a response on a branch. Returns it where it goes on.
+fn ask_reply(
+    common: &mut CommonState,
+    now: Instant,
+    (client, name): (ClientId, BranchName),
+    response: Message,
+    resumed: Option<Resumed>,
+) -> Option<Message> {
+    let is_provisional = response.status().is_some_and(|status| status < 200);
+    let point = ReplyPoint {
+        response: &response,
+    };
+    let asked = common
+        .hooks
+        .ask(Points::REPLY, resumed.as_ref(), |hook, answer| {
+            hook.on_reply(&point, answer)
+        });
+    match asked {
+        HookOutcome::Act(DropReply) if is_provisional => None,
+        HookOutcome::Act(DropReply) | HookOutcome::Continue => Some(response),
+        HookOutcome::Park(hook, query) => {
+            let parked = ParkedAt::Reply(client, name, response);
+            let unasked = common.park(now, (hook, query), parked).err().flatten()?;
+            // It goes on unasked where there is no room.
+            match unasked.what {
+                ParkedAt::Reply(_, _, response) => Some(response),
+                _ => None,
+            }
+        }
+    }
 }
 
 /// Asks the hooks about a dialog that has ended. Nothing waits for them.

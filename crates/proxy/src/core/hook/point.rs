@@ -60,7 +60,7 @@ pub struct RoutePoint<'a> {
 pub enum RouteAction {
     /// It is refused.
     Refuse(Refusal),
-    /// It goes to one of these next hops; where there is none, nobody is found.
+    /// It goes to one of these next hops; where there is none, it is answered as if none could be reached.
     To(Routed),
 }
 

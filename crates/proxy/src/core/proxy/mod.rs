@@ -351,6 +351,7 @@ impl Proxy {
             request,
             fingerprint,
             class,
+            is_trying: false,
             confirmation: None,
         };
         self.take_request(now, incoming, None);
@@ -427,7 +428,7 @@ impl Proxy {
         &mut self,
         now: Instant,
         asked: HookOutcome<Refusal>,
-        incoming: IncomingRequest,
+        mut incoming: IncomingRequest,
         at: impl Fn(IncomingRequest) -> ParkedAt,
     ) -> Option<IncomingRequest> {
         let common = &mut self.common;
@@ -442,11 +443,15 @@ impl Proxy {
         };
         let server = incoming.server;
         let is_invite = incoming.request.method() == Some(&Method::Invite);
-        let trying = is_invite.then(|| Message::response_to(&incoming.request, 100, "Trying"));
+        let has_news = is_invite && !incoming.is_trying;
+        let trying = has_news.then(|| Message::response_to(&incoming.request, 100, "Trying"));
+        incoming.is_trying = is_invite;
         match common.park(now, (hook, query), at(incoming)) {
             Ok(id) => {
-                if let Some(trying) = trying {
+                if is_invite {
                     self.parked_invites.insert(server, id);
+                }
+                if let Some(trying) = trying {
                     common.transactions.respond(now, server, trying);
                 }
             }
