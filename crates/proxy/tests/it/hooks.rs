@@ -1,12 +1,14 @@
 //! Hooks: decisions at the points on the way of a message, made at once or when the answer to a query is there.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{Bench, Sent, flow, register, request, response};
 use proxy::core::{
-    Answer, BranchPoint, Decision, DialogEndPoint, DropReply, FailurePoint, Hook, NewTargets, Page,
-    Place, Points, Query, QueryId, Refusal, ReplyPoint, RequestPoint, RouteAction, RoutePoint,
+    Answer, BranchPoint, Decision, DialogEndPoint, DropReply, FailurePoint, Group, Hook, Member,
+    NewTargets, Page, Place, Points, Policy, Query, QueryId, Refusal, ReplyPoint, RequestPoint,
+    Route, RouteAction, RoutePoint, RouteTarget, Routing,
 };
 use sip::{Flow, Message, Method, Name};
 
@@ -105,7 +107,7 @@ fn bench_with_limits(points: Points, maximum_parked: usize, timeout: Duration) -
     let mut bench = Bench::with(&[HERE], &["example.com"], |config| {
         config.queries.maximum_parked = maximum_parked;
         config.queries.timeout = timeout;
-        let mut policy = proxy::core::Policy::default();
+        let mut policy = Policy::default();
         policy.forwarding.look_again = None;
         config.policy = Arc::new(policy);
     });
@@ -508,4 +510,51 @@ fn an_answer_that_is_parked_until_its_transaction_has_ended_leaves_nothing() {
     assert_eq!(statuses(&mut bench), [200]);
     bench.pass(Duration::from_secs(300));
     bench.assert_idle();
+}
+
+/// A call that goes to the first of two servers, whose response a hook parks.
+fn call_by_servers() -> (Bench, Message) {
+    let member = |number: u16| Member {
+        priority: number.into(),
+        ..Member::new(&format!("sip:192.0.2.5{number}"))
+    };
+    let group = Group {
+        members: [1, 2].map(member).into(),
+        response_timeout: Some(Duration::from_secs(2)),
+        ..Group::default()
+    };
+    let routing = Routing {
+        routes: vec![Route {
+            prefix: Some("+49".to_owned()),
+            ..Route::to(RouteTarget::Group("gateways".to_owned()))
+        }],
+        groups: BTreeMap::from([("gateways".to_owned(), group)]),
+        ..Routing::default()
+    };
+    let mut bench = Bench::with(&[HERE], &["example.com"], |config| {
+        config.policy = Arc::new(Policy {
+            routing,
+            ..Policy::default()
+        });
+    });
+    let hook = Parking(Points::REPLY, Log::default());
+    bench.proxy.add_hook(Box::new(hook));
+    bench.holds_questions = true;
+    let invite = request(Method::Invite, "sip:+4930@example.com", "call");
+    bench.receive(alice(), invite);
+    let sent = forwarded(&mut bench);
+    (bench, sent)
+}
+
+#[test]
+fn a_server_whose_response_is_parked_is_not_silent() {
+    for status in [100, 180, 486] {
+        let (mut bench, sent) = call_by_servers();
+        let server = flow(HERE, "192.0.2.51:5060");
+        bench.receive(server, response(&sent, status, "g1"));
+        bench.pass(Duration::from_secs(8));
+        let sent = bench.sent();
+        assert!(requests(&sent, &Method::Invite).is_empty(), "{status}");
+        assert_eq!(bench.proxy.statistics().failovers, 0, "{status}");
+    }
 }
