@@ -50,6 +50,8 @@ enum State {
     Ringing,
     /// A call stands.
     Standing,
+    /// A request was challenged: it is repeated when the user has entered credentials.
+    Challenged,
     /// Nothing more is to come but retransmissions.
     Over,
 }
@@ -171,6 +173,8 @@ impl Exchange {
             // Phones ring for minutes; Timer C of a proxy is above three.
             State::Ringing => Some(600),
             State::Standing => None,
+            // Nobody knows how long a user takes to type a password.
+            State::Challenged => None,
             // Whoever missed the last message asks again within T2, 4 s.
             State::Over => Some(6),
         }
@@ -184,6 +188,11 @@ impl Exchange {
     /// Whether the latest request of this method has its final response.
     pub(crate) fn is_over(&self) -> bool {
         self.state == State::Over
+    }
+
+    /// Whether the latest request was challenged, and has not been repeated yet.
+    pub(crate) fn is_challenged(&self) -> bool {
+        self.state == State::Challenged
     }
 
     fn end(&mut self, endpoint: Endpoint) -> Option<u8> {
@@ -243,6 +252,8 @@ impl Exchange {
             (Kind::Response(200..=299), MethodCode::Invite) => State::Standing,
             (Kind::Response(_), MethodCode::Cancel) => return,
             (Kind::Response(_), method) if self.is_call && !ends_call(method) => return,
+            // RFC 3261 section 22.1: the same request with credentials follows, with the next CSeq.
+            (Kind::Response(401 | 407), _) => State::Challenged,
             (Kind::Response(_), _) => State::Over,
         };
         self.state = next;

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 
 use ahash::RandomState;
 use hashbrown::{HashMap, HashTable};
+use lru::LruCache;
 use slab::Slab;
 
 use super::exchange::{Exchange, LegKeys, text};
@@ -21,6 +22,9 @@ pub(crate) struct OpenExchanges {
     by_leg: HashMap<NonZeroU64, usize, RandomState>,
     hasher: RandomState,
     agenda: Agenda,
+    /// Exchanges whose request was challenged, and not repeated yet. They wait for any time, but not in any number.
+    challenged: LruCache<usize, (), RandomState>,
+    most_challenged: usize,
     most: usize,
     /// Messages whose exchange was not opened because too many were.
     pub(crate) refused: u64,
@@ -34,6 +38,8 @@ struct Open {
     exchange: Box<Exchange>,
     /// When the agenda has it, if it has.
     due: Option<Due>,
+    /// Whether it is among the challenged ones.
+    is_challenged: bool,
 }
 
 /// Where a Call-ID is: which exchange, and which of its legs.
@@ -47,6 +53,10 @@ struct Place {
 /// How many Call-IDs it is remembered of where they were found.
 const FOUND_LAST: usize = 64;
 
+/// How many challenged requests wait to be repeated at most. Beyond it the oldest counts as refused, so that a scan which nobody
+/// continues takes no more memory than this.
+const MOST_CHALLENGED: usize = 10_000;
+
 impl OpenExchanges {
     pub(crate) fn new(hasher: RandomState, most: usize) -> OpenExchanges {
         OpenExchanges {
@@ -54,8 +64,11 @@ impl OpenExchanges {
             by_call_id: HashTable::new(),
             found_last: [(0, 0); FOUND_LAST],
             by_leg: HashMap::with_hasher(hasher.clone()),
+            challenged: LruCache::unbounded_with_hasher(hasher.clone()),
             hasher,
             agenda: Agenda::default(),
+            // They leave room for others.
+            most_challenged: MOST_CHALLENGED.min(most / 4),
             most,
             refused: 0,
             most_open: 0,
@@ -98,6 +111,7 @@ impl OpenExchanges {
         let key = self.exchanges.insert(Open {
             exchange,
             due: None,
+            is_challenged: false,
         });
         self.insert_place(hash, key, 0);
         self.most_open = self.most_open.max(self.exchanges.len());
@@ -156,6 +170,14 @@ impl OpenExchanges {
         let Some(open) = self.exchanges.get_mut(key) else {
             return;
         };
+        let is_challenged = open.exchange.is_challenged();
+        if is_challenged != open.is_challenged {
+            open.is_challenged = is_challenged;
+            match is_challenged {
+                true => self.challenged.put(key, ()),
+                false => self.challenged.pop(&key),
+            };
+        }
         let Some(idle_timeout) = open.exchange.idle_timeout_seconds() else {
             return;
         };
@@ -175,6 +197,11 @@ impl OpenExchanges {
 
     /// Takes an exchange out whose time has come by `now`; `None` when there is no more.
     pub(crate) fn next_over(&mut self, now: Time) -> Option<Box<Exchange>> {
+        if self.challenged.len() > self.most_challenged
+            && let Some((oldest, ())) = self.challenged.pop_lru()
+        {
+            return self.remove(oldest);
+        }
         while let Some((noted, key)) = self.agenda.next_due(second(now)) {
             let Some(open) = self.exchanges.get_mut(key) else {
                 continue;
@@ -205,12 +232,16 @@ impl OpenExchanges {
             .collect();
         self.by_call_id.clear();
         self.by_leg.clear();
+        self.challenged.clear();
         exchanges.sort_by_key(|exchange| exchange.number);
         exchanges.into_iter()
     }
 
     fn remove(&mut self, key: usize) -> Option<Box<Exchange>> {
         let open = self.exchanges.try_remove(key)?;
+        if open.is_challenged {
+            self.challenged.pop(&key);
+        }
         for (leg, call_id) in open.exchange.call_ids.iter().enumerate() {
             let hash = self.hasher.hash_one(call_id.as_bytes());
             let is_it = |place: &Place| place.exchange == key && place.leg == leg;

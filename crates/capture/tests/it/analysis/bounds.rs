@@ -1,6 +1,6 @@
 //! Captures made to harm.
 
-use capture::{FileSummary, Options, Output};
+use capture::{FileSummary, Options, Outcome, Output};
 use report::Machine;
 
 use crate::analysis::script::*;
@@ -198,4 +198,31 @@ fn what_is_mangled_is_judged_and_shown() {
     assert!(html.ends_with("</html>\n"));
     let text = output.to_terminal(80) + &html;
     assert!(!text.contains('\x1b'), "nothing drives the terminal");
+}
+
+/// Challenged INVITEs wait to be repeated, but a scan that repeats none of them takes no room from calls.
+#[test]
+fn challenged_calls_that_nobody_repeats_are_bounded() {
+    let mut script = Script::with(&Options {
+        most_open: 100,
+        ..Options::default()
+    });
+    for number in 0..1000 {
+        let call_id = format!("scan-{number}");
+        let scan = Dialog {
+            call_id: &call_id,
+            ..CALL
+        };
+        let start = number * 1000;
+        script.see(start, 9, 2, &scan.request("INVITE", 1, &["s"], ""));
+        script.see(start + 1, 2, 9, &scan.response(407, "INVITE", 1, &["s"]));
+    }
+    call_through_proxy(&mut script, CALL, 1_000_000);
+    let (sessions, results) = script.finish();
+    assert_eq!(sessions.len(), 1001);
+    assert!(results.most_open <= 30, "{}", results.most_open);
+    let call = sessions
+        .iter()
+        .find(|session| *session.call_ids[0] == *CALL.call_id);
+    assert_eq!(call.map(|call| call.outcome), Some(Outcome::Completed));
 }

@@ -96,6 +96,24 @@ fn registration_delay_includes_the_challenge() {
 }
 
 #[test]
+fn a_registration_waits_for_credentials_however_long() {
+    let mut script = Script::new();
+    let dialog = Dialog {
+        call_id: "typed",
+        from: "alice",
+        to: "alice",
+    };
+    script.see(0, 1, 2, &dialog.request("REGISTER", 1, &["r1"], ""));
+    script.see(1, 2, 1, &dialog.response(401, "REGISTER", 1, &["r1"]));
+    script.see(50_000, 1, 2, &dialog.request("REGISTER", 2, &["r2"], ""));
+    script.see(50_001, 2, 1, &dialog.response(200, "REGISTER", 2, &["r2"]));
+    let metrics = metrics(script);
+    assert_eq!(metrics.registrations, 1);
+    let delay = metrics.registration_request_delay.milliseconds();
+    assert_eq!((delay.count, delay.max), (1, Some(50_001.0)));
+}
+
+#[test]
 fn each_refresh_is_an_attempt() {
     let mut script = Script::new();
     let dialog = Dialog {

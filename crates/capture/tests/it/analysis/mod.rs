@@ -2,6 +2,7 @@
 
 mod bounds;
 mod calls;
+mod cases;
 mod metrics;
 mod published;
 mod script;
