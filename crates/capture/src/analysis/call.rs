@@ -77,7 +77,7 @@ pub(crate) fn judge(exchange: &Exchange, now: Time) -> Option<Judged> {
         from: Box::default(),
         to: Box::default(),
         transport: Some(set_up.first.transport),
-        began: set_up.first.sent,
+        began: set_up.began,
         outcome,
         timestamps,
         session_request_delay: status_time,
@@ -103,9 +103,11 @@ pub(crate) fn judge(exchange: &Exchange, now: Time) -> Option<Judged> {
 
 /// How a session was set up, seen from the caller's side.
 struct SetUp<'t> {
-    /// The first INVITE of the caller.
+    /// When the caller sent the earliest of its INVITEs.
+    began: Time,
+    /// The first INVITE of the caller that `last` repeats.
     first: &'t Entry,
-    /// The last one: with credentials, or to where the first was redirected.
+    /// The last one: with credentials, or to where the first was redirected. Of parallel ones, the one that was answered.
     last: &'t Entry,
     /// The last INVITE on its last hop, towards the callee; the caller's own where there is one hop.
     forwarded: Option<&'t Entry>,
@@ -122,9 +124,21 @@ impl<'t> SetUp<'t> {
             })
         };
         let caller_depth = initial().map(|entry| entry.depth).min()?;
-        let mut of_caller = initial().filter(|entry| entry.depth == caller_depth);
-        let first = of_caller.next()?;
-        let last = of_caller.next_back().unwrap_or(first);
+        let of_caller = || initial().filter(|entry| entry.depth == caller_depth);
+        let is_answered = |entry: &&Entry| response(entries, entry, 200..=299).is_some();
+        let last = of_caller()
+            .find(is_answered)
+            .or_else(|| of_caller().next_back())?;
+        // An INVITE that had no final response yet when the next one was sent is parallel to it, and not repeated by it.
+        let first = of_caller()
+            .rev()
+            .skip_while(|entry| !std::ptr::eq(*entry, last))
+            .fold(last, |repeated, entry| {
+                match response(entries, entry, 200..=999) {
+                    Some(answer) if answer.sent > repeated.sent => repeated,
+                    _ => entry,
+                }
+            });
         // Further legs count their CSeq for themselves.
         let onward = || {
             initial().filter(|entry| {
@@ -134,10 +148,9 @@ impl<'t> SetUp<'t> {
         let deepest = onward().map(|entry| entry.depth).max();
         let mut towards_callee = onward().filter(|entry| Some(entry.depth) == deepest);
         // Of several branches of a fork, the one that answered.
-        let answered = towards_callee
-            .clone()
-            .find(|entry| response(entries, entry, 200..=299).is_some());
+        let answered = towards_callee.clone().find(is_answered);
         Some(SetUp {
+            began: of_caller().next()?.sent,
             first,
             last,
             forwarded: answered.or_else(|| towards_callee.next()),

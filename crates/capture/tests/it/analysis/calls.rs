@@ -315,3 +315,24 @@ fn calls_asked_for_are_drawn() {
         "{call}"
     );
 }
+
+/// The first INVITE is still ringing when the second one is sent with another CSeq, and challenged: the delay is that of the
+/// second one, from its own first request.
+#[test]
+fn the_delay_of_parallel_invites_is_that_of_the_answered_one() {
+    let mut script = Script::new();
+    script.see(0, 1, 2, &CALL.request("INVITE", 1, &["a1"], ""));
+    script.see(10, 2, 1, &CALL.response(180, "INVITE", 1, &["a1"]));
+    script.see(1000, 1, 2, &CALL.request("INVITE", 2, &["b1"], ""));
+    script.see(1010, 2, 1, &CALL.response(407, "INVITE", 2, &["b1"]));
+    script.see(1020, 1, 2, &CALL.request("INVITE", 3, &["b2"], ""));
+    script.see(1100, 2, 1, &CALL.response(200, "INVITE", 3, &["b2"]));
+    script.see(1110, 2, 1, &CALL.response(487, "INVITE", 1, &["a1"]));
+    script.see(1120, 1, 2, &CALL.request("ACK", 3, &["b3"], "callee"));
+    let (sessions, _) = script.finish();
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    let session = &sessions[0];
+    assert_eq!(session.outcome, Outcome::Standing);
+    assert_eq!(at(session, Milestone::Invite1), Some(1020));
+    assert_eq!(session.session_request_delay, Some(100 * MS));
+}

@@ -36,3 +36,17 @@ fn an_invite_repeated_with_credentials_is_one_session_however_late() {
     assert_eq!(results.metrics.session_requests, 1);
     assert_eq!(results.metrics.session_establishment_ratio(), Some(100.0));
 }
+
+/// Two INVITEs of one call at a time, of which the second one is cancelled when the first one was answered.
+#[test]
+fn of_parallel_invites_the_answered_one_counts() {
+    let (sessions, results) = analyze(include_bytes!("cases/parallel-invites.pcap"));
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    let session = &sessions[0];
+    assert_eq!(session.outcome, Outcome::Completed);
+    assert_eq!(session.session_request_delay, Some(90 * MS));
+    assert_eq!(at(session, Milestone::Invite1), Some(0));
+    assert_eq!(at(session, Milestone::SdpOk2), Some(90 * MS));
+    assert_eq!(at(session, Milestone::Ack), Some(200 * MS));
+    assert_eq!(results.metrics.session_establishment_ratio(), Some(100.0));
+}
