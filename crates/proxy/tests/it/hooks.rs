@@ -515,7 +515,7 @@ fn an_answer_that_is_parked_until_its_transaction_has_ended_leaves_nothing() {
 /// A call that goes to the first of two servers, whose response a hook parks.
 fn call_by_servers() -> (Bench, Message) {
     let member = |number: u16| Member {
-        priority: number.into(),
+        priority: number,
         ..Member::new(&format!("sip:192.0.2.5{number}"))
     };
     let group = Group {
