@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha12Rng;
 
+use super::path_id::PathId;
+
 /// What our HEARTBEATs carry in their Heartbeat Info: which path, and a nonce.
 pub(crate) const HEARTBEAT_INFO_LENGTH: usize = 12;
 
@@ -78,11 +80,11 @@ impl Heartbeats {
         self.wanted
     }
 
-    /// Gives the information of one that goes out now on the path `index`.
+    /// Gives the information of one that goes out now on `path`.
     pub(crate) fn send(
         &mut self,
         now: Instant,
-        index: usize,
+        path: PathId,
         timing: HeartbeatTiming,
         rng: &mut ChaCha12Rng,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
@@ -96,7 +98,7 @@ impl Heartbeats {
         if self.is_watching() {
             self.schedule(now, now, timing, rng);
         }
-        info_of(index, nonce)
+        info_of(path, nonce)
     }
 
     /// Asks for one in the next packet with DATA, if the path is watched at all.
@@ -114,7 +116,7 @@ impl Heartbeats {
     pub(crate) fn send_beside_data(
         &mut self,
         now: Instant,
-        index: usize,
+        path: PathId,
         has_room: bool,
         rng: &mut ChaCha12Rng,
     ) -> Option<[u8; HEARTBEAT_INFO_LENGTH]> {
@@ -130,15 +132,15 @@ impl Heartbeats {
             sent: now,
             answer_by: None,
         });
-        Some(info_of(index, nonce))
+        Some(info_of(path, nonce))
     }
 
     /// Takes in the information of a HEARTBEAT ACK; tells when the HEARTBEAT that it answers was
     /// sent, if it does answer ours.
-    pub(crate) fn take_answered(&mut self, index: usize, info: &[u8]) -> Option<Instant> {
+    pub(crate) fn take_answered(&mut self, path: PathId, info: &[u8]) -> Option<Instant> {
         let answered = self
             .outstanding
-            .take_if(|outstanding| info == info_of(index, outstanding.nonce))?;
+            .take_if(|outstanding| info == info_of(path, outstanding.nonce))?;
         Some(answered.sent)
     }
 
@@ -206,11 +208,11 @@ impl Heartbeats {
     }
 }
 
-/// The Heartbeat Info of a HEARTBEAT on the path `index`.
-pub(crate) fn info_of(index: usize, nonce: u64) -> [u8; HEARTBEAT_INFO_LENGTH] {
+/// The Heartbeat Info of a HEARTBEAT on `path`.
+pub(crate) fn info_of(path: PathId, nonce: u64) -> [u8; HEARTBEAT_INFO_LENGTH] {
     let mut info = [0; HEARTBEAT_INFO_LENGTH];
-    let (path, rest) = info.split_at_mut(4);
-    path.copy_from_slice(&(index as u32).to_be_bytes());
+    let (named, rest) = info.split_at_mut(4);
+    named.copy_from_slice(&path.to_be_bytes());
     rest.copy_from_slice(&nonce.to_be_bytes());
     info
 }
@@ -232,11 +234,12 @@ mod tests {
         let mut rng = ChaCha12Rng::seed_from_u64(1);
         let now = Instant::now();
         heartbeats.want_beside_data();
-        let unwatched = heartbeats.send_beside_data(now, 0, true, &mut rng);
+        let unwatched = heartbeats.send_beside_data(now, PathId::FIRST, true, &mut rng);
         assert_eq!(unwatched, None);
         heartbeats.start(now, PACE, &mut rng);
-        let mut send =
-            |heartbeats: &mut Heartbeats, room| heartbeats.send_beside_data(now, 0, room, &mut rng);
+        let mut send = |heartbeats: &mut Heartbeats, room| {
+            heartbeats.send_beside_data(now, PathId::FIRST, room, &mut rng)
+        };
         assert_eq!(send(&mut heartbeats, true), None, "none was asked for");
         heartbeats.want_beside_data();
         assert_eq!(send(&mut heartbeats, false), None);
@@ -247,8 +250,8 @@ mod tests {
         assert!(!heartbeats.take_unanswered(now + Duration::from_secs(20)));
         heartbeats.want_beside_data();
         let info = send(&mut heartbeats, true).expect("the other one was not answered");
-        assert_eq!(heartbeats.take_answered(0, &lost), None);
-        assert_eq!(heartbeats.take_answered(0, &info), Some(now));
+        assert_eq!(heartbeats.take_answered(PathId::FIRST, &lost), None);
+        assert_eq!(heartbeats.take_answered(PathId::FIRST, &info), Some(now));
     }
 
     #[test]
@@ -257,9 +260,12 @@ mod tests {
         let mut rng = ChaCha12Rng::seed_from_u64(1);
         let now = Instant::now();
         heartbeats.start(now, PACE, &mut rng);
-        heartbeats.send(now, 0, PACE, &mut rng);
+        heartbeats.send(now, PathId::FIRST, PACE, &mut rng);
         heartbeats.want_beside_data();
-        assert_eq!(heartbeats.send_beside_data(now, 0, true, &mut rng), None);
+        assert_eq!(
+            heartbeats.send_beside_data(now, PathId::FIRST, true, &mut rng),
+            None
+        );
         assert!(heartbeats.take_unanswered(now + PACE.rto));
     }
 
@@ -276,7 +282,7 @@ mod tests {
         assert!(heartbeats.is_due(now, None, timing, &mut rng));
         heartbeats.put_off(now + PACE.rto / 2);
         assert!(!heartbeats.is_due(now, None, timing, &mut rng));
-        heartbeats.send(now, 0, timing, &mut rng);
+        heartbeats.send(now, PathId::FIRST, timing, &mut rng);
         assert!(!heartbeats.is_due(now + PACE.rto / 2, None, timing, &mut rng));
         assert!(heartbeats.is_due(now + PACE.rto, None, timing, &mut rng));
         heartbeats.stop();

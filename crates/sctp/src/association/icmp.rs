@@ -2,7 +2,7 @@
 
 use bytes::Buf;
 
-use super::outstanding::PathIndex;
+use super::path_id::PathId;
 use super::path_mtu::PacketTooBig;
 use super::{Association, Context};
 use crate::packet::ChunkType;
@@ -38,19 +38,20 @@ impl Association {
         quoted: &[u8],
         context: &mut Context<'_>,
     ) -> IcmpOutcome {
-        let (Some(proof), Some(index)) = (self.recognize(quoted), self.path_to(path.remote)) else {
+        let (Some(proof), Some(path_id)) = (self.recognize(quoted), self.path_to(path.remote))
+        else {
             return IcmpOutcome::NotProved;
         };
         match kind {
-            IcmpKind::PacketTooBig { mtu } => self.packet_too_big(index, mtu, context),
-            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(proof, index, context),
+            IcmpKind::PacketTooBig { mtu } => self.packet_too_big(path_id, mtu, context),
+            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(proof, path_id, context),
             // ICMP3: a host that has no such SCTP port sends ABORT. In UDP it is another port that
             // is unreachable, the whole protocol behind it (RFC 6951 section 5.5).
             IcmpKind::PortUnreachable if path.encapsulation_port.is_none() => IcmpOutcome::Ignored,
-            IcmpKind::PortUnreachable => self.protocol_unreachable(proof, index, context),
+            IcmpKind::PortUnreachable => self.protocol_unreachable(proof, path_id, context),
             IcmpKind::Unreachable => {
                 // ICMP9. The peer itself is counted by its silence alone.
-                self.count_error(index, false, context);
+                self.count_error(path_id, false, context);
                 IcmpOutcome::Heeded
             }
         }
@@ -73,13 +74,13 @@ impl Association {
     /// ICMP7.
     fn packet_too_big(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         mtu: usize,
         context: &mut Context<'_>,
     ) -> IcmpOutcome {
         let outcome = self
             .paths
-            .get_mut(index)
+            .get_mut(path_id)
             .map(|path| path.packet_too_big(context.now, mtu, context.config));
         match outcome {
             Some(PacketTooBig::Used) => IcmpOutcome::Heeded,
@@ -92,15 +93,15 @@ impl Association {
     fn protocol_unreachable(
         &mut self,
         quoted: Quoted,
-        index: PathIndex,
+        path_id: PathId,
         context: &mut Context<'_>,
     ) -> IcmpOutcome {
-        let remote = self.paths.get(index).map(|path| path.address().remote);
+        let remote = self.paths.get(path_id).map(|path| path.address().remote);
         if quoted == Quoted::Init && self.state != AssociationState::CookieWait {
             return IcmpOutcome::Ignored;
         }
         if remote.is_some_and(|remote| self.abandon_unconfirmed(remote, context))
-            || self.abandon_path_in_setup(index, context)
+            || self.abandon_path_in_setup(path_id, context)
         {
             return IcmpOutcome::Heeded;
         }

@@ -7,8 +7,8 @@ mod termination;
 
 use bytes::Bytes;
 
-use super::outstanding::PathIndex;
 use super::path::Path;
+use super::path_id::PathId;
 use super::{Association, Context};
 use crate::packet::{
     Cause, CauseBuffer, Chunk, ChunkIterator, CommonHeader, Heartbeat, OperationError, Packet,
@@ -21,7 +21,7 @@ use crate::{AssociationState, Event, PathAddress, PathState};
 struct PacketOnPath<'p> {
     packet: &'p Bytes,
     header: CommonHeader,
-    path: PathIndex,
+    path: PathId,
 }
 
 /// Which acknowledgements a packet has brought so far. Each may take as long as there are chunks
@@ -185,8 +185,7 @@ impl Association {
         if has_data && self.state == AssociationState::ShutdownSent {
             // Each packet with DATA is answered at once. The SHUTDOWN tells the cumulative TSN alone;
             // a SACK beside it tells of gaps, duplicates and the window, too.
-            self.shutdown
-                .send_on(self.reply_path(self.receiver.sack_path()));
+            self.shutdown.send_on(self.sack_path());
             self.receiver.request_sack();
         }
         if self.receiver.take_readable() {
@@ -235,14 +234,14 @@ impl Association {
             context.statistics.drops.chunks += 1;
             return;
         };
-        let answered = self.paths.iter_mut().enumerate().find_map(|(index, path)| {
+        let answered = self.paths.iter_mut().find_map(|path| {
             let before = path.state();
-            let is_answer = path.handle_heartbeat_ack(context.now, index, info, context.config)
-                || path.handle_mtu_probe_ack(context.now, index, info, context.config);
-            is_answer.then_some((index, before))
+            let is_answer = path.handle_heartbeat_ack(context.now, info, context.config)
+                || path.handle_mtu_probe_ack(context.now, info, context.config);
+            is_answer.then_some((path.id(), before))
         });
         match answered {
-            Some((index, before)) => self.heartbeat_answered(index, before, context),
+            Some((id, before)) => self.heartbeat_answered(id, before, context),
             None => context.statistics.drops.chunks += 1,
         }
     }
@@ -294,7 +293,7 @@ impl Association {
     }
 
     /// Has an error cause sent in an ERROR, if there is room for it.
-    fn queue_error(&mut self, path: PathIndex, cause: &Cause<'_>, context: &mut Context<'_>) {
+    fn queue_error(&mut self, path: PathId, cause: &Cause<'_>, context: &mut Context<'_>) {
         let mut causes = CauseBuffer::new();
         let reply_path = self.reply_path(path);
         if reply_path != path && self.pending.answers_on(path) {

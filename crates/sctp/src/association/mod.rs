@@ -4,8 +4,9 @@
 //! - `transmit_queue`, `outstanding` with `gap_blocks`, and `streams`, joined by `sender`: what goes out,
 //! - `received_tsns`, `reassembly`, `shared_copies`, `streams` and `acknowledge`, joined by `receiver`:
 //!   what comes in,
-//! - `path` with `rtt`: one way to the peer; `heartbeats` and `karn`: what may measure its
-//!   round-trip time; `paths`: which of the ways is taken,
+//! - `path` with `rtt`: one way to the peer; `path_list`: all of them, found by their `path_id`;
+//!   `heartbeats` and `karn`: what may measure the round-trip time of one; `paths`: which of the ways
+//!   is taken,
 //! - `shutdown`: the graceful end.
 //!
 //! This file holds the association's timers and user calls; `transitions` its states, `input` handles the
@@ -23,6 +24,8 @@ mod karn;
 mod output;
 mod outstanding;
 mod path;
+mod path_id;
+mod path_list;
 mod path_mtu;
 mod paths;
 mod reassembly;
@@ -50,6 +53,7 @@ pub(crate) use icmp::IcmpOutcome;
 use cookie::{Cookie, TieTags};
 use output::Pending;
 use path::Path;
+use path_list::Paths;
 use paths::Routing;
 use paths::only_address;
 use receiver::Receiver;
@@ -96,7 +100,7 @@ pub(crate) struct Association {
     tie_tags: TieTags,
     /// Our first TSN: an INIT ACK in a collision must say the same as our INIT did.
     local_initial_tsn: Tsn,
-    paths: Vec<Path>,
+    paths: Paths,
     /// Changes whenever an address is added, removed, changed or confirmed.
     paths_version: u32,
     routing: Routing,
@@ -123,6 +127,11 @@ impl Association {
     ) -> Association {
         let config = context.config;
         let initial_tsn = Tsn(context.rng.next_u32());
+        let mut paths = Paths::new();
+        for address in distinct(peer) {
+            // The user named these addresses, so they are confirmed (section 5.4).
+            paths.add(|id| Path::new(id, address, PathState::Active, config));
+        }
         Association {
             id,
             state: AssociationState::CookieWait,
@@ -132,12 +141,9 @@ impl Association {
             peer_tag: 0,
             tie_tags: TieTags::default(),
             local_initial_tsn: initial_tsn,
-            // The user named these addresses, so they are confirmed (section 5.4).
-            paths: distinct(peer)
-                .map(|address| Path::new(address, PathState::Active, config))
-                .collect(),
+            paths,
             paths_version: 1,
-            routing: Routing::default(),
+            routing: Routing::new(),
             receiver: Receiver::new(Tsn(0), 0, config),
             sender: Sender::new(initial_tsn, config.outbound_streams, 0),
             setup: Some(Box::new(Setup::new())),
@@ -163,6 +169,8 @@ impl Association {
             remote: cookie.source.remote,
             encapsulation_port: cookie.source.encapsulation_port,
         };
+        let mut paths = Paths::new();
+        paths.add(|id| Path::new(id, proved, PathState::Active, config));
         let mut association = Association {
             id,
             state: AssociationState::Established,
@@ -172,9 +180,9 @@ impl Association {
             peer_tag: cookie.peer_tag,
             tie_tags: TieTags::default(),
             local_initial_tsn: cookie.local_initial_tsn,
-            paths: vec![Path::new(proved, PathState::Active, config)],
+            paths,
             paths_version: 1,
-            routing: Routing::default(),
+            routing: Routing::new(),
             receiver: Receiver::new(cookie.peer_initial_tsn, cookie.inbound_streams, config),
             sender: Sender::new(
                 cookie.local_initial_tsn,
@@ -418,7 +426,7 @@ impl Association {
         earliest.consider(self.receiver.sack_deadline());
         earliest.consider(self.sender.probe_timeout());
         earliest.consider(self.shutdown.timeout());
-        for path in &self.paths {
+        for path in self.paths.iter() {
             earliest.consider(path.t3_rtx());
             earliest.consider(path.heartbeat_timeout());
             earliest.consider(path.mtu_timeout());
@@ -487,7 +495,7 @@ impl Association {
 
     /// Something happened that may let data go out.
     fn begin_burst(&mut self) {
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.begin_burst();
         }
     }

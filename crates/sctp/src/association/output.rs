@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::addresses::{Families, write_own, write_supported};
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
-use super::outstanding::PathIndex;
 use super::path::Path;
+use super::path_id::PathId;
 use super::{Association, Context};
 use crate::packet::{
     Causes, Chunk, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,
@@ -29,16 +29,16 @@ const SHUTDOWN_SIZE: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// COOKIE ACK, on that path.
-    cookie_ack: Option<PathIndex>,
+    cookie_ack: Option<PathId>,
     /// HEARTBEAT ACKs: path and parameters of each.
-    heartbeat_acks: VecDeque<(PathIndex, Bytes)>,
+    heartbeat_acks: VecDeque<(PathId, Bytes)>,
     /// Error causes for an ERROR, on that path.
-    errors: Option<(PathIndex, Vec<u8>)>,
+    errors: Option<(PathId, Vec<u8>)>,
 }
 
 impl Pending {
     /// A COOKIE ACK is to go out on `path`.
-    pub(super) fn cookie_ack(&mut self, path: PathIndex) {
+    pub(super) fn cookie_ack(&mut self, path: PathId) {
         self.cookie_ack = Some(path);
     }
 
@@ -47,7 +47,7 @@ impl Pending {
     /// wait.
     pub(super) fn heartbeat_ack(
         &mut self,
-        path: PathIndex,
+        path: PathId,
         parameters: Bytes,
         max_bytes: usize,
         max_acks: usize,
@@ -61,7 +61,7 @@ impl Pending {
     }
 
     /// Whether a COOKIE ACK or a HEARTBEAT ACK waits for `path`.
-    pub(super) fn answers_on(&self, path: PathIndex) -> bool {
+    pub(super) fn answers_on(&self, path: PathId) -> bool {
         self.cookie_ack == Some(path) || self.heartbeat_acks.iter().any(|(other, _)| *other == path)
     }
 
@@ -75,13 +75,13 @@ impl Pending {
     }
 
     /// The HEARTBEATs that came on `path` are not to be answered.
-    pub(super) fn forget_heartbeat_acks(&mut self, path: PathIndex) {
+    pub(super) fn forget_heartbeat_acks(&mut self, path: PathId) {
         self.heartbeat_acks.retain(|(other, _)| *other != path);
     }
 
     /// These causes are to go out in an ERROR on `path`, if everything that waits still fits in a
     /// packet with `max` bytes for chunks. `false` when it does not.
-    pub(super) fn error(&mut self, path: PathIndex, causes: Causes<'_>, max: usize) -> bool {
+    pub(super) fn error(&mut self, path: PathId, causes: Causes<'_>, max: usize) -> bool {
         let waiting = self.errors.as_ref().map_or(0, |(_, causes)| causes.len());
         let start = waiting.next_multiple_of(4);
         let more = match waiting {
@@ -138,8 +138,8 @@ impl Association {
     }
 
     fn init(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
-        let index = self.routing.current;
-        let path = self.paths.get(index)?;
+        let path_id = self.routing.current;
+        let path = self.paths.get(path_id)?;
         let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
         let mut parameters = ParameterBuffer::new();
         if let Some(life_span_increment) = setup.life_span_increment() {
@@ -171,7 +171,7 @@ impl Association {
         let is_repeated = setup.is_retransmission();
         setup.sent(context.now, path.rto(), context.config);
         written.ok()?;
-        let mut transmit = self.transmit(index, writer.finish(), context)?;
+        let mut transmit = self.transmit(path_id, writer.finish(), context)?;
         // It may have been too large for the path (RFC 8899 section 4.3).
         transmit.may_fragment |= is_repeated;
         Some(transmit)
@@ -184,8 +184,8 @@ impl Association {
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
     ) -> Option<Transmit> {
-        let index = self.routing.current;
-        let path = self.paths.get(index)?;
+        let path_id = self.routing.current;
+        let path = self.paths.get(path_id)?;
         let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
         // What was not answered may have been too large for the path (RFC 8899 section 4.3): it goes
         // again with as little beside it as every path carries. The rest of the DATA waits.
@@ -215,14 +215,14 @@ impl Association {
                 causes: errors.causes(),
             }));
         }
-        if let Some(first) = self.write_data(index, &mut writer, context) {
-            self.data_is_sent(index, writer.len(), first);
+        if let Some(first) = self.write_data(path_id, &mut writer, context) {
+            self.data_is_sent(path_id, writer.len(), first);
         }
         // T1-cookie stands for it until the association is up.
-        if let Some(path) = self.paths.get_mut(index) {
+        if let Some(path) = self.paths.get_mut(path_id) {
             path.stop_t3_rtx();
         }
-        let mut transmit = self.transmit(index, writer.finish(), context)?;
+        let mut transmit = self.transmit(path_id, writer.finish(), context)?;
         transmit.may_fragment |= is_repeated;
         Some(transmit)
     }
@@ -231,9 +231,9 @@ impl Association {
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
         self.expire_messages(context);
         let data_path = self.data_path();
-        let index = self.next_path(data_path, context.config)?;
-        let sends_data = data_path == Some(index);
-        let mut size = self.paths.get(index)?.mtu();
+        let path_id = self.next_path(data_path, context.config)?;
+        let sends_data = data_path == Some(path_id);
+        let mut size = self.paths.get(path_id)?.mtu();
         if !self.pending.is_empty() {
             // What waits fitted when it came; the path MTU may have shrunk since.
             size = size.max(CommonHeader::LENGTH + self.pending.size());
@@ -248,24 +248,24 @@ impl Association {
             self.peer_tag,
             size,
         );
-        self.write_control(index, &mut writer, context);
-        self.write_sack(index, sends_data, &mut writer, context);
-        if self.shutdown.is_due() && index == self.shutdown_path() {
-            self.write_shutdown(index, &mut writer, context);
+        self.write_control(path_id, &mut writer, context);
+        self.write_sack(path_id, sends_data, &mut writer, context);
+        if self.shutdown.is_due() && path_id == self.shutdown_path() {
+            self.write_shutdown(path_id, &mut writer, context);
         } else if sends_data && (context.config.bundling || writer.is_empty()) {
             if context.config.bundling {
-                self.write_heartbeat_beside_data(index, &mut writer, context);
+                self.write_heartbeat_beside_data(path_id, &mut writer, context);
             } else if let Some(size) = self.sender.next_chunk_size(&self.paths) {
                 writer.limit(CommonHeader::LENGTH + size);
             }
-            if let Some(first) = self.write_data(index, &mut writer, context) {
-                self.data_is_sent(index, writer.len(), first);
+            if let Some(first) = self.write_data(path_id, &mut writer, context) {
+                self.data_is_sent(path_id, writer.len(), first);
             }
         }
         if writer.is_empty() {
             return None;
         }
-        self.transmit(index, writer.finish(), context)
+        self.transmit(path_id, writer.finish(), context)
     }
 
     /// A packet that probes the path MTU (RFC 8899 section 6.2.1.2): a HEARTBEAT and padding.
@@ -276,17 +276,14 @@ impl Association {
         ) {
             return None;
         }
-        let (index, size) = self
+        let (path_id, size) = self
             .paths
             .iter()
-            .enumerate()
-            .find_map(|(index, path)| path.wanted_mtu_probe().map(|size| (index, size)))?;
-        let info = self.paths.get_mut(index)?.send_mtu_probe(
-            context.now,
-            index,
-            context.rng,
-            context.config,
-        );
+            .find_map(|path| path.wanted_mtu_probe().map(|size| (path.id(), size)))?;
+        let info =
+            self.paths
+                .get_mut(path_id)?
+                .send_mtu_probe(context.now, context.rng, context.config);
         let mut writer = PacketWriter::new(
             buffer,
             context.local_port,
@@ -296,18 +293,18 @@ impl Association {
         );
         writer.heartbeat(&info).ok()?;
         writer.pad_to(size).ok()?;
-        let mut transmit = self.transmit(index, writer.finish(), context)?;
+        let mut transmit = self.transmit(path_id, writer.finish(), context)?;
         transmit.may_fragment = false;
         Some(transmit)
     }
 
     /// A packet of that many bytes with DATA goes out on a path; `first` is its first chunk.
-    fn data_is_sent(&mut self, index: PathIndex, size: usize, first: Tsn) {
-        if let Some(path) = self.paths.get_mut(index) {
+    fn data_is_sent(&mut self, path_id: PathId, size: usize, first: Tsn) {
+        if let Some(path) = self.paths.get_mut(path_id) {
             path.packet_with_data_sent(size, first);
         }
         // Data may be moved to any of them.
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.data_is_sent();
         }
     }
@@ -333,11 +330,7 @@ impl Association {
     }
 
     /// The path for which something is pending; `data_path` is what [`Self::data_path`] gave.
-    fn next_path(
-        &mut self,
-        data_path: Option<PathIndex>,
-        config: &EndpointConfig,
-    ) -> Option<PathIndex> {
+    fn next_path(&mut self, data_path: Option<PathId>, config: &EndpointConfig) -> Option<PathId> {
         if let Some(path) = self.pending.cookie_ack {
             return Some(path);
         }
@@ -348,41 +341,44 @@ impl Association {
             return Some(*path);
         }
         if self.receiver.sack_is_due() && self.acknowledges_with_sack() {
-            return Some(self.reply_path(self.receiver.sack_path()));
+            return Some(self.sack_path());
         }
         if self.shutdown.is_due() {
             return Some(self.shutdown_path());
         }
-        if let Some(index) = data_path {
-            let room = self.paths.get(index).map_or(0, |path| path.pmdcs());
-            if self.sender.wants_packet(index, &self.paths, room, config) {
-                return Some(index);
+        if let Some(path_id) = data_path {
+            let room = self.paths.get(path_id).map_or(0, |path| path.pmdcs());
+            if self.sender.wants_packet(path_id, &self.paths, room, config) {
+                return Some(path_id);
             }
         }
-        self.paths.iter().position(|path| path.wants_heartbeat())
+        self.paths
+            .iter()
+            .find(|path| path.wants_heartbeat())
+            .map(Path::id)
     }
 
-    /// COOKIE ACK, HEARTBEAT ACKs, HEARTBEAT and ERROR for `index`.
+    /// COOKIE ACK, HEARTBEAT ACKs, HEARTBEAT and ERROR for `path_id`.
     fn write_control(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
-        if self.pending.cookie_ack == Some(index) && writer.chunk(&Chunk::CookieAck).is_ok() {
+        if self.pending.cookie_ack == Some(path_id) && writer.chunk(&Chunk::CookieAck).is_ok() {
             self.pending.cookie_ack = None;
         }
         while let Some((path, parameters)) = self.pending.heartbeat_acks.front() {
             let chunk = Chunk::HeartbeatAck(Heartbeat {
                 parameters: Parameters::new(parameters),
             });
-            if *path != index || writer.chunk(&chunk).is_err() {
+            if *path != path_id || writer.chunk(&chunk).is_err() {
                 break;
             }
             self.pending.heartbeat_acks.pop_front();
         }
         if let Some((path, causes)) = &self.pending.errors
-            && *path == index
+            && *path == path_id
         {
             let chunk = Chunk::Error(OperationError {
                 causes: Causes::new(causes),
@@ -391,10 +387,10 @@ impl Association {
                 self.pending.errors = None;
             }
         }
-        if let Some(path) = self.paths.get_mut(index)
+        if let Some(path) = self.paths.get_mut(path_id)
             && path.wants_heartbeat()
         {
-            let info = path.send_heartbeat(context.now, index, context.rng, context.config);
+            let info = path.send_heartbeat(context.now, context.rng, context.config);
             // One that does not fit counts as sent: it will be missed and sent again.
             let _ = writer.heartbeat(&info);
         }
@@ -404,14 +400,14 @@ impl Association {
     /// (section 6.1).
     fn write_sack(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         sends_data: bool,
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
         if !self.receiver.sack_is_wanted()
             || !self.acknowledges_with_sack()
-            || self.reply_path(self.receiver.sack_path()) != index
+            || self.sack_path() != path_id
         {
             return;
         }
@@ -431,7 +427,7 @@ impl Association {
 
     fn write_shutdown(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
@@ -442,7 +438,7 @@ impl Association {
             }),
         };
         if writer.chunk(&chunk).is_ok()
-            && let Some(path) = self.paths.get(index)
+            && let Some(path) = self.paths.get(path_id)
         {
             self.shutdown.sent(context.now, path.rto());
         }
@@ -451,13 +447,13 @@ impl Association {
     /// A HEARTBEAT in front of the first DATA after T3-rtx expired, where it leaves room for that.
     fn write_heartbeat_beside_data(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
         if !self
             .paths
-            .get(index)
+            .get(path_id)
             .is_some_and(Path::wants_heartbeat_beside_data)
         {
             return;
@@ -468,11 +464,10 @@ impl Association {
             .is_some_and(|size| size + HEARTBEAT_SIZE <= writer.remaining());
         let sends_data =
             self.sender
-                .wants_packet(index, &self.paths, writer.remaining(), context.config);
+                .wants_packet(path_id, &self.paths, writer.remaining(), context.config);
         if sends_data
-            && let Some(path) = self.paths.get_mut(index)
-            && let Some(info) =
-                path.send_heartbeat_beside_data(context.now, index, has_room, context.rng)
+            && let Some(path) = self.paths.get_mut(path_id)
+            && let Some(info) = path.send_heartbeat_beside_data(context.now, has_room, context.rng)
         {
             let _ = writer.heartbeat(&info);
         }
@@ -481,7 +476,7 @@ impl Association {
     /// Writes DATA chunks; tells the TSN of the first one.
     fn write_data(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) -> Option<Tsn> {
@@ -490,7 +485,7 @@ impl Association {
         let counts = self.sender.write_data(
             context.now,
             writer,
-            index,
+            path_id,
             &mut self.paths,
             immediate,
             context.config,
@@ -504,18 +499,18 @@ impl Association {
     }
 
     /// Where SHUTDOWN or SHUTDOWN ACK goes.
-    pub(super) fn shutdown_path(&self) -> PathIndex {
+    pub(super) fn shutdown_path(&self) -> PathId {
         self.shutdown.path().unwrap_or(self.routing.current)
     }
 
     /// The path that DATA goes to now, if it may go anywhere.
-    fn data_path(&mut self) -> Option<PathIndex> {
+    fn data_path(&mut self) -> Option<PathId> {
         if !self.may_send_data() {
             return None;
         }
-        let index = self.next_data_path();
-        let path = self.paths.get(index)?;
-        (path.state() != PathState::Unconfirmed).then_some(index)
+        let path_id = self.next_data_path();
+        let path = self.paths.get(path_id)?;
+        (path.state() != PathState::Unconfirmed).then_some(path_id)
     }
 
     /// Whether this state still acknowledges by SACK.
@@ -525,11 +520,11 @@ impl Association {
 
     fn transmit(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         packet: Bytes,
         context: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let path = self.paths.get(index)?;
+        let path = self.paths.get(path_id)?;
         let may_fragment = packet.len() > path.mtu();
         let path = path.address();
         self.statistics.packets_sent += 1;

@@ -9,14 +9,12 @@ use std::time::Instant;
 
 use super::gap_blocks::{OffsetRange, for_each_only_in, read_gaps, rebase};
 use super::karn::Karn;
+use super::path_id::PathId;
 use super::transmit_queue::MessageFragment;
 use crate::packet::{GapAckBlock, Tsn};
 
 /// The third miss indication is the one that counts (section 7.2.4).
 const MISS_INDICATIONS: u8 = 3;
-
-/// Names one path of an association.
-pub(crate) type PathIndex = usize;
 
 /// Why a chunk was declared lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +39,9 @@ enum ChunkState {
 struct OutstandingChunk {
     fragment: MessageFragment,
     /// Where it was sent last.
-    path: u8,
+    path: PathId,
     /// Where it is to be sent again, once it is lost.
-    next_path: u8,
+    next_path: PathId,
     /// It was sent on more than one path: nobody knows which of them its acknowledgement proves.
     moved: bool,
     first_sent: Instant,
@@ -59,7 +57,7 @@ impl OutstandingChunk {
     fn acknowledged(&self, tsn: Tsn, karn: &Karn) -> Acknowledged {
         Acknowledged {
             tsn,
-            path: self.path.into(),
+            path: self.path,
             chunk_size: self.fragment.chunk_size(),
             in_flight: self.state == ChunkState::InFlight,
             moved: self.moved,
@@ -73,7 +71,7 @@ impl OutstandingChunk {
 pub(crate) struct Acknowledged {
     pub(crate) tsn: Tsn,
     /// Where it was sent last.
-    pub(crate) path: PathIndex,
+    pub(crate) path: PathId,
     /// With header and padding.
     pub(crate) chunk_size: usize,
     /// Whether it was counted in flight.
@@ -93,7 +91,7 @@ pub(crate) struct SackSummary {
     /// Something was acknowledged for the first time.
     pub(crate) newly_acknowledged: bool,
     /// Chunks were marked for fast retransmission; the path of the first one.
-    pub(crate) fast_retransmit: Option<PathIndex>,
+    pub(crate) fast_retransmit: Option<PathId>,
 }
 
 /// A SACK that no honest peer sends: it acknowledges what was never sent.
@@ -170,24 +168,24 @@ impl OutstandingData {
     }
 
     /// Whether the chunk `tsn` is the earliest one outstanding on `path` (section 6.1).
-    pub(crate) fn is_earliest_on(&self, tsn: Tsn, path: PathIndex) -> bool {
+    pub(crate) fn is_earliest_on(&self, tsn: Tsn, path: PathId) -> bool {
         let before = tsn.distance_from(self.first) as usize;
         !self
             .chunks
             .iter()
             .take(before)
-            .any(|chunk| usize::from(chunk.path) == path && chunk.state == ChunkState::InFlight)
+            .any(|chunk| chunk.path == path && chunk.state == ChunkState::InFlight)
     }
 
     /// Takes in a chunk that goes out for the first time, `now` and on `path`; gives its TSN.
-    pub(crate) fn push(&mut self, now: Instant, fragment: MessageFragment, path: PathIndex) -> Tsn {
+    pub(crate) fn push(&mut self, now: Instant, fragment: MessageFragment, path: PathId) -> Tsn {
         let tsn = self.next_tsn();
         self.bytes += fragment.payload.len();
         self.bytes_in_flight += fragment.payload.len();
         self.chunks.push_back(OutstandingChunk {
             fragment,
-            path: narrow(path),
-            next_path: narrow(path),
+            path,
+            next_path: path,
             moved: false,
             first_sent: now,
             state: ChunkState::InFlight,
@@ -260,16 +258,16 @@ impl OutstandingData {
     }
 
     /// The path on which the chunk that [`Self::next_lost`] gives is to be sent again.
-    pub(crate) fn next_lost_path(&mut self) -> Option<PathIndex> {
+    pub(crate) fn next_lost_path(&mut self) -> Option<PathId> {
         let (tsn, _) = self.next_lost()?;
         self.chunks
             .get(tsn.distance_from(self.first) as usize)
-            .map(|chunk| chunk.next_path.into())
+            .map(|chunk| chunk.next_path)
     }
 
     /// The earliest chunk that was sent last on each of these paths and is not acknowledged. One
     /// walk for all of them, which ends with the last one found.
-    pub(crate) fn earliest_on_each(&self, mut paths: Vec<PathIndex>) -> Vec<(PathIndex, Tsn)> {
+    pub(crate) fn earliest_on_each(&self, mut paths: Vec<PathId>) -> Vec<(PathId, Tsn)> {
         let mut found = Vec::with_capacity(paths.len());
         for (offset, chunk) in self.chunks.iter().enumerate() {
             if paths.is_empty() {
@@ -278,7 +276,7 @@ impl OutstandingData {
             if chunk.state == ChunkState::Acknowledged {
                 continue;
             }
-            let path = usize::from(chunk.path);
+            let path = chunk.path;
             if let Some(position) = paths.iter().position(|wanted| *wanted == path) {
                 paths.swap_remove(position);
                 found.push((path, self.first + offset as u32));
@@ -297,27 +295,27 @@ impl OutstandingData {
     }
 
     /// Where the chunk `tsn` was sent last.
-    pub(crate) fn last_path(&self, tsn: Tsn) -> Option<PathIndex> {
+    pub(crate) fn last_path(&self, tsn: Tsn) -> Option<PathId> {
         self.chunks
             .get(tsn.distance_from(self.first) as usize)
-            .map(|chunk| chunk.path.into())
+            .map(|chunk| chunk.path)
     }
 
     /// Has the chunks that were to be sent again on the path `from` sent on the path `to`.
-    pub(crate) fn redirect_lost(&mut self, from: PathIndex, to: PathIndex) {
+    pub(crate) fn redirect_lost(&mut self, from: PathId, to: PathId) {
         if self.lost_count == 0 {
             return;
         }
         for chunk in &mut self.chunks {
-            if matches!(chunk.state, ChunkState::Lost(_)) && usize::from(chunk.next_path) == from {
-                chunk.next_path = narrow(to);
+            if matches!(chunk.state, ChunkState::Lost(_)) && chunk.next_path == from {
+                chunk.next_path = to;
             }
         }
     }
 
     /// Notes that the chunk that [`Self::next_lost`] gave goes out again on `path`; tells why it
     /// was lost.
-    pub(crate) fn retransmit(&mut self, tsn: Tsn, path: PathIndex) -> Option<Loss> {
+    pub(crate) fn retransmit(&mut self, tsn: Tsn, path: PathId) -> Option<Loss> {
         let next_tsn = self.next_tsn();
         let index = tsn.distance_from(self.first) as usize;
         let chunk = self.chunks.get_mut(index)?;
@@ -325,8 +323,8 @@ impl OutstandingData {
             return None;
         };
         chunk.state = ChunkState::InFlight;
-        chunk.moved |= usize::from(chunk.path) != path;
-        chunk.path = narrow(path);
+        chunk.moved |= chunk.path != path;
+        chunk.path = path;
         chunk.miss_indications = 0;
         chunk.counts_from = next_tsn;
         self.bytes_in_flight += chunk.fragment.payload.len();
@@ -342,18 +340,19 @@ impl OutstandingData {
     /// `on_lost` hears the size of each chunk.
     pub(crate) fn mark_lost_on(
         &mut self,
-        path: PathIndex,
-        next: PathIndex,
+        path: PathId,
+        next: PathId,
         mut on_lost: impl FnMut(usize),
     ) {
         for index in 0..self.chunks.len() {
-            let in_flight = self.chunks.get(index).is_some_and(|chunk| {
-                usize::from(chunk.path) == path && chunk.state == ChunkState::InFlight
-            });
+            let in_flight = self
+                .chunks
+                .get(index)
+                .is_some_and(|chunk| chunk.path == path && chunk.state == ChunkState::InFlight);
             if in_flight {
                 self.mark_lost(index, Loss::Timeout, &mut |_, size| on_lost(size));
                 if let Some(chunk) = self.chunks.get_mut(index) {
-                    chunk.next_path = narrow(next);
+                    chunk.next_path = next;
                 }
             }
         }
@@ -368,8 +367,8 @@ impl OutstandingData {
         gaps: impl Iterator<Item = GapAckBlock>,
         in_fast_recovery: bool,
         mut on_acknowledged: impl FnMut(Acknowledged),
-        mut on_lost: impl FnMut(PathIndex, usize),
-        mut on_reneged: impl FnMut(PathIndex, usize),
+        mut on_lost: impl FnMut(PathId, usize),
+        mut on_reneged: impl FnMut(PathId, usize),
     ) -> Result<SackSummary, NeverSent> {
         let mut summary = SackSummary::default();
         let advance = cumulative.distance_from(self.cumulative_ack_point());
@@ -448,7 +447,7 @@ impl OutstandingData {
                 // Section 6.2.1 D iii: one miss indication, here or below.
                 chunk.miss_indications = u8::from(!counts_a_miss(chunk, offset));
                 self.bytes_in_flight += chunk.fragment.payload.len();
-                on_reneged(chunk.path.into(), chunk.fragment.chunk_size());
+                on_reneged(chunk.path, chunk.fragment.chunk_size());
             }
         });
 
@@ -469,7 +468,7 @@ impl OutstandingData {
         &mut self,
         limit: u32,
         summary: &mut SackSummary,
-        on_lost: &mut impl FnMut(PathIndex, usize),
+        on_lost: &mut impl FnMut(PathId, usize),
     ) {
         let limit_tsn = self.first + limit;
         let mut offset = 0;
@@ -496,14 +495,14 @@ impl OutstandingData {
             chunk.miss_indications += 1;
             if chunk.miss_indications >= MISS_INDICATIONS {
                 chunk.fast_retransmitted = true;
-                summary.fast_retransmit.get_or_insert(chunk.path.into());
+                summary.fast_retransmit.get_or_insert(chunk.path);
                 self.mark_lost(index, Loss::FastRetransmit, on_lost);
             }
         }
     }
 
     /// Marks the chunk at `index`, which is in flight, for retransmission.
-    fn mark_lost(&mut self, index: usize, loss: Loss, on_lost: &mut impl FnMut(PathIndex, usize)) {
+    fn mark_lost(&mut self, index: usize, loss: Loss, on_lost: &mut impl FnMut(PathId, usize)) {
         let Some(chunk) = self.chunks.get_mut(index) else {
             return;
         };
@@ -511,7 +510,7 @@ impl OutstandingData {
         // Fast retransmissions go where the chunk was sent before (section 6.4).
         chunk.next_path = chunk.path;
         self.bytes_in_flight -= chunk.fragment.payload.len();
-        on_lost(chunk.path.into(), chunk.fragment.chunk_size());
+        on_lost(chunk.path, chunk.fragment.chunk_size());
         let tsn = self.first + index as u32;
         self.lost_count += 1;
         let base = self.first;
@@ -528,11 +527,6 @@ impl OutstandingData {
             _ => self.lost.push_back(tsn),
         }
     }
-}
-
-/// A path index as a chunk holds it: an association has 255 paths at most.
-fn narrow(path: PathIndex) -> u8 {
-    path as u8
 }
 
 #[cfg(test)]

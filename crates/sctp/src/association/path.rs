@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::heartbeats::Heartbeats;
 use super::outstanding::Acknowledged;
+use super::path_id::PathId;
 use super::path_mtu::{Limits, PathMtu};
 use super::rtt::RoundTripTime;
 use crate::congestion::{AckedBytes, CongestionController, Rfc9260};
@@ -20,6 +21,7 @@ use crate::{EndpointConfig, PathAddress, PathConfig, PathState, PathStatus};
 /// A path.
 #[derive(Debug)]
 pub(crate) struct Path {
+    id: PathId,
     address: PathAddress,
     state: PathState,
     error_count: u32,
@@ -71,10 +73,16 @@ struct SackProgress {
 
 impl Path {
     /// A path to `address` on which nothing was sent yet.
-    pub(crate) fn new(address: PathAddress, state: PathState, config: &EndpointConfig) -> Path {
+    pub(crate) fn new(
+        id: PathId,
+        address: PathAddress,
+        state: PathState,
+        config: &EndpointConfig,
+    ) -> Path {
         let limits = limits_of(address, config.mtu, config);
         let mtu = PathMtu::new(limits, config.path_mtu_discovery);
         Path {
+            id,
             address,
             state,
             error_count: 0,
@@ -97,13 +105,18 @@ impl Path {
         }
     }
 
-    /// The same path with nothing measured and sent, as after a restart of the peer (section 5.2.4,
-    /// action A).
-    pub(crate) fn restarted(&self, state: PathState, config: &EndpointConfig) -> Path {
-        let mut fresh = Path::new(self.address, state, config);
+    /// A path to the same address, with the same settings, on which nothing was sent yet: after a restart
+    /// of the peer (section 5.2.4, action A).
+    pub(crate) fn restarted(&self, id: PathId, state: PathState, config: &EndpointConfig) -> Path {
+        let mut fresh = Path::new(id, self.address, state, config);
         fresh.settings.clone_from(&self.settings);
         fresh.configure_mtu(config);
         fresh
+    }
+
+    /// Its name in its association.
+    pub(crate) fn id(&self) -> PathId {
+        self.id
     }
 
     /// Where it leads.

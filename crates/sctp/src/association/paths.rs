@@ -10,21 +10,33 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::addresses::lists_own;
-use super::outstanding::PathIndex;
 use super::path::Path;
+use super::path_id::PathId;
 use super::{Association, Context};
 use crate::{AssociationState, Event, PathAddress, PathChange, PathConfig, PathError, PathState};
 
 /// Where an association's packets go.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Routing {
     /// Where new data goes when that path is usable.
-    pub(super) primary: PathIndex,
+    pub(super) primary: PathId,
     /// Where new data goes now; during the set-up, INIT and COOKIE ECHO.
-    pub(super) current: PathIndex,
-    /// Whose turn it is when not all paths may get a HEARTBEAT.
-    next_heartbeat: PathIndex,
+    pub(super) current: PathId,
+    /// The path that got a HEARTBEAT last: when not all may get one, they take turns.
+    last_heartbeat: Option<PathId>,
     probes: ProbeBurst,
+}
+
+impl Routing {
+    /// Everything goes to the first path.
+    pub(super) fn new() -> Routing {
+        Routing {
+            primary: PathId::FIRST,
+            current: PathId::FIRST,
+            last_heartbeat: None,
+            probes: ProbeBurst::default(),
+        }
+    }
 }
 
 /// The HEARTBEATs to unconfirmed addresses within one RTO, which HB.Max.Burst limits
@@ -87,15 +99,15 @@ impl Association {
         remote: IpAddr,
         context: &mut Context<'_>,
     ) -> Result<(), PathError> {
-        let index = self.path_for_user(remote)?;
+        let path_id = self.path_for_user(remote)?;
         if self
             .paths
-            .get(index)
+            .get(path_id)
             .is_none_or(|path| path.state() == PathState::Unconfirmed)
         {
             return Err(PathError::NotConfirmed);
         }
-        self.make_primary(index, context);
+        self.make_primary(path_id, context);
         self.choose_current();
         self.begin_burst();
         Ok(())
@@ -103,9 +115,9 @@ impl Association {
 
     /// Has a HEARTBEAT sent on a path.
     pub(crate) fn request_heartbeat(&mut self, remote: IpAddr) -> Result<(), PathError> {
-        let index = self.path_for_user(remote)?;
+        let path_id = self.path_for_user(remote)?;
         if self.sends_heartbeats()
-            && let Some(path) = self.paths.get_mut(index)
+            && let Some(path) = self.paths.get_mut(path_id)
         {
             path.want_heartbeat();
         }
@@ -119,9 +131,9 @@ impl Association {
         config: PathConfig,
         context: &mut Context<'_>,
     ) -> Result<(), PathError> {
-        let index = self.path_for_user(remote)?;
+        let path_id = self.path_for_user(remote)?;
         let is_up = self.sends_heartbeats();
-        if let Some(path) = self.paths.get_mut(index) {
+        if let Some(path) = self.paths.get_mut(path_id) {
             path.configure(config, context.config);
             if is_up {
                 path.reconfigured(context.now, context.rng, context.config);
@@ -134,14 +146,14 @@ impl Association {
     pub(crate) fn reconfigured(&mut self, context: &mut Context<'_>) {
         self.receiver.reconfigured(context.config);
         if self.sends_heartbeats() {
-            for path in &mut self.paths {
+            for path in self.paths.iter_mut() {
                 path.reconfigured(context.now, context.rng, context.config);
             }
         }
         self.begin_burst();
     }
 
-    fn path_for_user(&self, remote: IpAddr) -> Result<PathIndex, PathError> {
+    fn path_for_user(&self, remote: IpAddr) -> Result<PathId, PathError> {
         if self.state == AssociationState::Closed {
             return Err(PathError::UnknownAssociation);
         }
@@ -151,14 +163,15 @@ impl Association {
     // --- Which path (section 6.4) ---
 
     /// The path whose remote address this is.
-    pub(super) fn path_to(&self, remote: IpAddr) -> Option<PathIndex> {
+    pub(super) fn path_to(&self, remote: IpAddr) -> Option<PathId> {
         self.paths
             .iter()
-            .position(|path| path.address().remote == remote)
+            .find(|path| path.address().remote == remote)
+            .map(Path::id)
     }
 
     /// The path on which the next packet with DATA should go.
-    pub(super) fn next_data_path(&mut self) -> PathIndex {
+    pub(super) fn next_data_path(&mut self) -> PathId {
         if let Some(path) = self.sender.next_lost_path() {
             return path;
         }
@@ -173,21 +186,28 @@ impl Association {
 
     /// A path for a packet that answers what came on `path`: the same one, unless it may not be
     /// used because it is not confirmed (section 5.4).
-    pub(super) fn reply_path(&self, path: PathIndex) -> PathIndex {
+    pub(super) fn reply_path(&self, path: PathId) -> PathId {
         match self.paths.get(path).map(Path::state) {
             None | Some(PathState::Unconfirmed) => self.routing.current,
             Some(_) => path,
         }
     }
 
+    /// The path for a SACK: where the last DATA came from (section 6.4).
+    pub(super) fn sack_path(&self) -> PathId {
+        self.receiver
+            .data_path()
+            .map_or(self.routing.current, |path| self.reply_path(path))
+    }
+
     /// The path for what timed out on `path`: another one, if there is one as good (section 6.4
     /// and RFC 7829 section 3.2, rules 3 and 4).
-    pub(super) fn alternate_path(&self, path: PathIndex) -> PathIndex {
-        self.best_path(|index| index == path)
+    pub(super) fn alternate_path(&self, path: PathId) -> PathId {
+        self.best_path(|path_id| path_id == path)
     }
 
     /// `preferred` while it is active, else the best one that there is (section 6.4.1).
-    fn usable_path(&self, preferred: PathIndex) -> PathIndex {
+    fn usable_path(&self, preferred: PathId) -> PathId {
         let is_active = |path: &Path| path.state() == PathState::Active;
         if self.paths.get(preferred).is_some_and(is_active) {
             return preferred;
@@ -197,21 +217,16 @@ impl Association {
 
     /// The most suitable path; among equals one that is not to be avoided, the one that is in use,
     /// and then the first one.
-    fn best_path(&self, avoid: impl Fn(PathIndex) -> bool) -> PathIndex {
+    fn best_path(&self, avoid: impl Fn(PathId) -> bool) -> PathId {
         let current = self.routing.current;
         self.paths
             .iter()
-            .enumerate()
-            .min_by_key(|(index, path)| {
+            .min_by_key(|path| {
+                let id = path.id();
                 let suitability = Suitability::of(path);
-                (
-                    suitability,
-                    avoid(*index),
-                    Reverse(*index == current),
-                    *index,
-                )
+                (suitability, avoid(id), Reverse(id == current), id)
             })
-            .map_or(0, |(index, _)| index)
+            .map_or(current, Path::id)
     }
 
     /// Decides anew where new data goes.
@@ -225,35 +240,36 @@ impl Association {
 
     /// The next confirmed path after the one in use, for the chunks of the set-up.
     pub(super) fn rotate_current(&mut self) {
-        let count = self.paths.len();
-        let next = (1..=count)
-            .map(|offset| (self.routing.current + offset) % count)
-            .find(|index| self.is_setup_candidate(*index));
-        if let Some(next) = next {
-            self.routing.current = next;
+        let mut next = self.routing.current;
+        for _ in 0..self.paths.len() {
+            next = self.paths.next_in_turn(Some(next)).unwrap_or(next);
+            if self.is_setup_candidate(next) {
+                self.routing.current = next;
+                return;
+            }
         }
     }
 
     /// Whether the chunks of the set-up go to that address: it is confirmed, and was not given up.
-    fn is_setup_candidate(&self, index: PathIndex) -> bool {
+    fn is_setup_candidate(&self, path_id: PathId) -> bool {
         self.paths
-            .get(index)
+            .get(path_id)
             .is_some_and(|path| path.state() != PathState::Unconfirmed && !path.is_abandoned())
     }
 
     /// The peer has answered the set-up on `answered`. That path becomes the primary one where the
     /// address that the user prefers did not answer.
-    pub(super) fn choose_primary_by_answer(&mut self, answered: PathIndex) {
+    pub(super) fn choose_primary_by_answer(&mut self, answered: PathId) {
         let is_repeated = self.setup.as_ref().is_some_and(|setup| setup.is_repeated());
         if is_repeated && self.is_setup_candidate(answered) {
             self.routing.primary = answered;
         }
     }
 
-    fn make_primary(&mut self, index: PathIndex, context: &mut Context<'_>) {
-        if self.routing.primary != index {
-            self.routing.primary = index;
-            self.report_path_change(index, PathChange::MadePrimary, context);
+    fn make_primary(&mut self, path_id: PathId, context: &mut Context<'_>) {
+        if self.routing.primary != path_id {
+            self.routing.primary = path_id;
+            self.report_path_change(path_id, PathChange::MadePrimary, context);
         }
     }
 
@@ -261,14 +277,14 @@ impl Association {
 
     pub(super) fn report_path_change(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         change: PathChange,
         context: &mut Context<'_>,
     ) {
         if change == PathChange::PotentiallyFailed && !context.config.potentially_failed_events {
             return;
         }
-        if let Some(path) = self.paths.get(index) {
+        if let Some(path) = self.paths.get(path_id) {
             context.events.push_back(Event::PathStateChanged {
                 id: self.id,
                 path: path.address(),

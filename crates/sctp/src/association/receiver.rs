@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::acknowledge::{Acknowledgement, PacketSummary};
-use super::outstanding::PathIndex;
+use super::path_id::PathId;
 use super::reassembly::{CompletedMessage, Fragment, Reassembly, ReassemblyError};
 use super::received_tsns::{Arrival, Bounds, ReceivedTsns, TsnRange};
 use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
@@ -66,8 +66,8 @@ pub(crate) struct Receiver {
     packet: PacketSummary,
     /// Its small messages are copied to there.
     copies: SharedCopies,
-    /// Where the last DATA came from: the SACK goes there (section 6.4).
-    data_path: PathIndex,
+    /// Where the last DATA came from; `None` before the first.
+    data_path: Option<PathId>,
     /// Bytes of user data held.
     buffered: usize,
     /// Bytes of it that arrived above the cumulative TSN and were held back, since the last time
@@ -96,7 +96,7 @@ impl Receiver {
             acknowledgement: Acknowledgement::new(),
             packet: PacketSummary::default(),
             copies: SharedCopies::default(),
-            data_path: 0,
+            data_path: None,
             buffered: 0,
             out_of_order: 0,
             promised: config.a_rwnd as usize,
@@ -192,7 +192,7 @@ impl Receiver {
         &mut self,
         data: &Data<'_>,
         packet: &Bytes,
-        path: PathIndex,
+        path: PathId,
         budget: usize,
         config: &EndpointConfig,
     ) -> Result<Reception, FatalData> {
@@ -201,7 +201,7 @@ impl Receiver {
         }
         self.packet.data = true;
         self.packet.immediate |= data.immediate;
-        self.data_path = path;
+        self.data_path = Some(path);
         match self.tsns.classify(data.tsn) {
             Arrival::New => {}
             Arrival::Duplicate => {
@@ -435,8 +435,8 @@ impl Receiver {
             + (self.tsns.gaps().len() + self.tsns.duplicates().len()) * Sack::ENTRY_LENGTH
     }
 
-    /// The path that a SACK goes to.
-    pub(crate) fn sack_path(&self) -> PathIndex {
+    /// Where the last DATA came from.
+    pub(crate) fn data_path(&self) -> Option<PathId> {
         self.data_path
     }
 

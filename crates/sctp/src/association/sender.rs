@@ -11,8 +11,10 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::failed_messages::{FailedMessage, collect_failed};
-use super::outstanding::{Loss, OutstandingData, PathIndex};
+use super::outstanding::{Loss, OutstandingData};
 use super::path::Path;
+use super::path_id::PathId;
+use super::path_list::Paths;
 use super::streams::OutboundStreams;
 use super::transmit_queue::TransmitQueue;
 use crate::packet::{CommonHeader, Data, PacketWriter, Tsn};
@@ -34,7 +36,7 @@ pub(crate) struct Sender {
     /// The Fast Recovery exit point, in Fast Recovery.
     fast_recovery_exit: Option<Tsn>,
     /// A packet of fast retransmissions may leave there, whatever the window (section 7.2.4).
-    fast_retransmit: Option<PathIndex>,
+    fast_retransmit: Option<PathId>,
     probe: WindowProbe,
     /// A SACK came since T3-rtx last expired: the peer is there, whatever it acknowledges.
     sack_since_t3_rtx: bool,
@@ -60,7 +62,7 @@ pub(crate) struct SackOutcome {
     pub(crate) progress: bool,
     /// Nothing was acknowledged, for the peer's window is closed, or was: the peer is there, and
     /// what it answers, such as a zero window probe, was sent on that path last (section 6.1 A).
-    pub(crate) probed: Option<PathIndex>,
+    pub(crate) probed: Option<PathId>,
     /// There is room again after a message was refused.
     pub(crate) writable: bool,
 }
@@ -178,8 +180,8 @@ impl Sender {
     /// Whether a packet with DATA should leave on `path`, with `room` bytes for chunks.
     pub(crate) fn wants_packet(
         &mut self,
-        path: PathIndex,
-        paths: &[Path],
+        path: PathId,
+        paths: &Paths,
         room: usize,
         config: &EndpointConfig,
     ) -> bool {
@@ -196,12 +198,12 @@ impl Sender {
     }
 
     /// The path on which what is marked for retransmission is to go next.
-    pub(crate) fn next_lost_path(&mut self) -> Option<PathIndex> {
+    pub(crate) fn next_lost_path(&mut self) -> Option<PathId> {
         self.outstanding.next_lost_path()
     }
 
     /// Has what was to be sent again on the path `from` sent on the path `to`.
-    pub(crate) fn redirect_lost(&mut self, from: PathIndex, to: PathIndex) {
+    pub(crate) fn redirect_lost(&mut self, from: PathId, to: PathId) {
         self.outstanding.redirect_lost(from, to);
     }
 
@@ -231,8 +233,8 @@ impl Sender {
         &mut self,
         now: Instant,
         writer: &mut PacketWriter<'_>,
-        path: PathIndex,
-        paths: &mut [Path],
+        path: PathId,
+        paths: &mut Paths,
         immediate: bool,
         config: &EndpointConfig,
     ) -> SentCounts {
@@ -257,7 +259,7 @@ impl Sender {
 
     /// The size of the DATA chunk that would go out next, if one is there: one to be retransmitted
     /// or else a new one.
-    pub(crate) fn next_chunk_size(&mut self, paths: &[Path]) -> Option<usize> {
+    pub(crate) fn next_chunk_size(&mut self, paths: &Paths) -> Option<usize> {
         if let Some((_, fragment)) = self.outstanding.next_lost() {
             return Some(fragment.chunk_size());
         }
@@ -267,7 +269,7 @@ impl Sender {
 
     /// Puts the sent chunks back to be sent again, as when the COOKIE ECHO that carried them got
     /// no answer.
-    pub(crate) fn send_again(&mut self, path: PathIndex, paths: &mut [Path]) {
+    pub(crate) fn send_again(&mut self, path: PathId, paths: &mut Paths) {
         if let Some(path_state) = paths.get_mut(path) {
             self.outstanding
                 .mark_lost_on(path, path, |size| path_state.chunk_left_flight(size));
@@ -299,9 +301,9 @@ impl Sender {
     /// the path `next`.
     pub(crate) fn handle_t3_rtx(
         &mut self,
-        path: PathIndex,
-        next: PathIndex,
-        paths: &mut [Path],
+        path: PathId,
+        next: PathId,
+        paths: &mut Paths,
         config: &EndpointConfig,
     ) {
         let window_closed = self.is_window_closed();
@@ -334,7 +336,7 @@ impl Sender {
     }
 
     /// Where what is outstanding was sent last, if it does not fit into the peer's window.
-    fn probed_path(&self) -> Option<PathIndex> {
+    fn probed_path(&self) -> Option<PathId> {
         self.is_window_closed().then(|| {
             self.outstanding
                 .last_path(self.outstanding.cumulative_ack_point().next())
@@ -345,8 +347,8 @@ impl Sender {
         &mut self,
         now: Instant,
         writer: &mut PacketWriter<'_>,
-        path: PathIndex,
-        paths: &mut [Path],
+        path: PathId,
+        paths: &mut Paths,
         counts: &mut SentCounts,
         config: &EndpointConfig,
     ) {
@@ -385,8 +387,8 @@ impl Sender {
         &mut self,
         now: Instant,
         writer: &mut PacketWriter<'_>,
-        path: PathIndex,
-        paths: &mut [Path],
+        path: PathId,
+        paths: &mut Paths,
         immediate: bool,
         counts: &mut SentCounts,
     ) {
@@ -447,7 +449,7 @@ impl Sender {
                 || (self.probe == WindowProbe::Due && self.outstanding.is_empty()))
     }
 
-    fn next_size(&self, paths: &[Path]) -> Option<usize> {
+    fn next_size(&self, paths: &Paths) -> Option<usize> {
         self.queue.next_size(max_payload(paths))
     }
 
@@ -464,12 +466,12 @@ impl Sender {
 /// The most user data of a chunk: the Association Maximum DATA Chunk Size (section 7.3) without
 /// the chunk's header. It fits all paths that data may be moved to; one that is not usable does not
 /// count, for all its size is not known.
-fn max_payload(paths: &[Path]) -> usize {
+fn max_payload(paths: &Paths) -> usize {
     max_chunk(paths).saturating_sub(Data::OVERHEAD).max(1)
 }
 
-fn max_chunk(paths: &[Path]) -> usize {
-    if let [path] = paths {
+fn max_chunk(paths: &Paths) -> usize {
+    if let [path] = paths.as_slice() {
         return path.pmdcs();
     }
     let least = |among: fn(PathState) -> bool| {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::outstanding::PathIndex;
+use super::path_id::PathId;
 use crate::EndpointConfig;
 
 /// The shutdown of one association.
@@ -14,7 +14,7 @@ pub(crate) struct Shutdown {
     /// A SHUTDOWN or SHUTDOWN ACK, by the state, should go out.
     due: bool,
     /// Where it goes, when that is not where data goes.
-    path: Option<PathIndex>,
+    path: Option<PathId>,
     /// T2-shutdown.
     t2: Option<Instant>,
     /// T5-shutdown-guard once a SHUTDOWN is out; before that, how long the peer may acknowledge nothing.
@@ -63,7 +63,7 @@ impl Shutdown {
     }
 
     /// The same on `path`: as an answer, or because the chunk was not answered elsewhere.
-    pub(crate) fn send_on(&mut self, path: PathIndex) {
+    pub(crate) fn send_on(&mut self, path: PathId) {
         self.send();
         self.path = Some(path);
     }
@@ -75,12 +75,12 @@ impl Shutdown {
     }
 
     /// When the chunk goes out, it goes on `path`.
-    pub(crate) fn answer_on(&mut self, path: PathIndex) {
+    pub(crate) fn answer_on(&mut self, path: PathId) {
         self.path = Some(path);
     }
 
     /// The path for the chunk, when it is not the one that data goes to.
-    pub(crate) fn path(&self) -> Option<PathIndex> {
+    pub(crate) fn path(&self) -> Option<PathId> {
         self.path
     }
 
@@ -135,7 +135,7 @@ mod tests {
         assert!(shutdown.take_t2_expired(now + RTO));
         assert_eq!(shutdown.timeout(), Some(now + config.rto_max * 5));
         assert!(shutdown.guard_expired(now + config.rto_max * 5));
-        shutdown.send_on(0);
+        shutdown.send_on(PathId::FIRST);
         assert_eq!(shutdown.timeout(), Some(now + config.rto_max * 5));
     }
 

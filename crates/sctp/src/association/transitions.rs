@@ -1,7 +1,7 @@
 //! The states of an association (RFC 9260 section 4): how it comes up, and how it ends.
 
 use super::output::Pending;
-use super::outstanding::PathIndex;
+use super::path_id::PathId;
 use super::shutdown::Shutdown;
 use super::{Association, Context};
 use crate::packet::Cause;
@@ -167,7 +167,7 @@ impl Association {
     /// For packets that go to the peer on `path` although the association may be gone by then.
     pub(super) fn reply_address(
         &self,
-        path: PathIndex,
+        path: PathId,
         context: &Context<'_>,
     ) -> Option<ReplyAddress> {
         self.paths.get(path).map(|path| ReplyAddress {

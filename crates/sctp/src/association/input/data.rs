@@ -90,10 +90,12 @@ impl Association {
             if self.is_delivering() {
                 self.shutdown.data_acknowledged(context.now, context.config);
             }
-            for index in 0..self.paths.len() {
-                if self.paths.get(index).is_some_and(Path::was_proved) {
-                    self.clear_path_errors(index, context);
+            let mut last = None;
+            while let Some(id) = self.paths.next_after(last) {
+                if self.paths.get(id).is_some_and(Path::was_proved) {
+                    self.clear_path_errors(id, context);
                 }
+                last = Some(id);
             }
             if context.config.sender_dry_events && self.sender.is_finished() {
                 context.events.push_back(Event::SenderDry { id: self.id });

@@ -6,6 +6,13 @@ use crate::packet::Ssn;
 
 const FIRST: u32 = u32::MAX - 2;
 
+/// The id of the path that was added after so many others.
+fn path(number: usize) -> PathId {
+    std::iter::successors(Some(PathId::FIRST), |id| id.next())
+        .nth(number)
+        .expect("they are many")
+}
+
 fn fragment(bytes: usize) -> MessageFragment {
     MessageFragment {
         stream: 0,
@@ -25,7 +32,7 @@ fn outstanding(count: u32) -> OutstandingData {
     let mut outstanding = OutstandingData::new(Tsn(FIRST));
     for number in 0..count {
         assert_eq!(
-            outstanding.push(Instant::now(), fragment(10), 0),
+            outstanding.push(Instant::now(), fragment(10), path(0)),
             Tsn(FIRST) + number
         );
     }
@@ -102,19 +109,19 @@ fn marks_a_chunk_lost_at_the_third_miss_indication() {
     assert_eq!(sack(&mut outstanding, 1, &[(2, 3)], false).lost, 0);
     let effects = sack(&mut outstanding, 1, &[(2, 4)], false);
     assert_eq!(effects.lost, 1);
-    assert_eq!(effects.summary.fast_retransmit, Some(0));
+    assert_eq!(effects.summary.fast_retransmit, Some(path(0)));
     assert_eq!(
         outstanding.next_lost().map(|(tsn, ..)| tsn),
         Some(Tsn(FIRST) + 1)
     );
     assert_eq!(
-        outstanding.retransmit(Tsn(FIRST) + 1, 0),
+        outstanding.retransmit(Tsn(FIRST) + 1, path(0)),
         Some(Loss::FastRetransmit)
     );
     assert!(outstanding.next_lost().is_none());
     // It is not fast retransmitted a second time.
     for number in 6..11 {
-        outstanding.push(Instant::now(), fragment(10), 0);
+        outstanding.push(Instant::now(), fragment(10), path(0));
         assert_eq!(sack(&mut outstanding, 1, &[(2, number)], true).lost, 0);
     }
 }
@@ -155,7 +162,7 @@ fn sent_with_retransmission() -> OutstandingData {
     for end in 2..5 {
         sack(&mut outstanding, 0, &[(2, end)], false);
     }
-    outstanding.retransmit(Tsn(FIRST), 0);
+    outstanding.retransmit(Tsn(FIRST), path(0));
     outstanding
 }
 
@@ -176,14 +183,14 @@ fn retransmits_after_a_timeout_in_order_of_tsn() {
     let mut outstanding = outstanding(4);
     sack(&mut outstanding, 0, &[(2, 2)], false);
     let mut sizes = 0;
-    outstanding.mark_lost_on(0, 0, |size| sizes += size);
+    outstanding.mark_lost_on(path(0), path(0), |size| sizes += size);
     assert_eq!(sizes, 3 * 28);
     assert_eq!(outstanding.bytes_in_flight(), 0);
     assert!(outstanding.has_lost());
     let mut again = Vec::new();
     while let Some((tsn, _)) = outstanding.next_lost() {
         again.push(tsn.distance_from(Tsn(FIRST)));
-        assert_eq!(outstanding.retransmit(tsn, 0), Some(Loss::Timeout));
+        assert_eq!(outstanding.retransmit(tsn, path(0)), Some(Loss::Timeout));
     }
     assert_eq!(again, [0, 2, 3]);
     assert_eq!(outstanding.bytes_in_flight(), 30);
@@ -193,15 +200,15 @@ fn retransmits_after_a_timeout_in_order_of_tsn() {
 #[test]
 fn counts_misses_of_a_retransmission_only_from_later_chunks() {
     let mut outstanding = outstanding(6);
-    outstanding.mark_lost_on(0, 0, |_| {});
+    outstanding.mark_lost_on(path(0), path(0), |_| {});
     while let Some((tsn, _)) = outstanding.next_lost() {
-        outstanding.retransmit(tsn, 0);
+        outstanding.retransmit(tsn, path(0));
     }
     for end in 2..7 {
         assert_eq!(sack(&mut outstanding, 0, &[(2, end)], false).lost, 0);
     }
     for end in 7..10 {
-        outstanding.push(Instant::now(), fragment(10), 0);
+        outstanding.push(Instant::now(), fragment(10), path(0));
         assert_eq!(
             sack(&mut outstanding, 0, &[(2, end)], false).lost,
             (end == 9).into()
@@ -234,11 +241,11 @@ fn measures_by_karns_algorithm() {
         measurable
     };
     assert_eq!(measurable(&mut outstanding, 1, &[(3, 3)]), [0, 3]);
-    outstanding.mark_lost_on(0, 0, |_| {});
+    outstanding.mark_lost_on(path(0), path(0), |_| {});
     // Lost as it seems, but not sent again: there is no doubt which packet arrived.
     assert_eq!(measurable(&mut outstanding, 2, &[(2, 2)]), [1]);
-    outstanding.retransmit(Tsn(FIRST) + 2, 0);
-    outstanding.push(Instant::now(), fragment(10), 0);
+    outstanding.retransmit(Tsn(FIRST) + 2, path(0));
+    outstanding.push(Instant::now(), fragment(10), path(0));
     // The chunk 4 was sent before the retransmission of 2, the chunk 5 after it.
     assert_eq!(measurable(&mut outstanding, 3, &[(2, 3)]), [5]);
     // What the peer reneged on measures nothing when it is acknowledged anew.
@@ -249,7 +256,7 @@ fn measures_by_karns_algorithm() {
 #[test]
 fn forgets_losses_that_turn_out_to_have_arrived() {
     let mut outstanding = outstanding(4);
-    outstanding.mark_lost_on(0, 0, |_| {});
+    outstanding.mark_lost_on(path(0), path(0), |_| {});
     let effects = sack(&mut outstanding, 3, &[], false);
     assert_eq!(effects.acknowledged, [0, 1, 2]);
     assert_eq!(
@@ -264,30 +271,33 @@ fn forgets_losses_that_turn_out_to_have_arrived() {
 #[test]
 fn tells_the_earliest_chunk_of_a_path() {
     let mut outstanding = OutstandingData::new(Tsn(FIRST));
-    let first = outstanding.push(Instant::now(), fragment(1), 0);
-    let second = outstanding.push(Instant::now(), fragment(1), 1);
-    let third = outstanding.push(Instant::now(), fragment(1), 1);
-    assert!(outstanding.is_earliest_on(first, 0));
-    assert!(outstanding.is_earliest_on(second, 1));
-    assert!(!outstanding.is_earliest_on(third, 1));
+    let first = outstanding.push(Instant::now(), fragment(1), path(0));
+    let second = outstanding.push(Instant::now(), fragment(1), path(1));
+    let third = outstanding.push(Instant::now(), fragment(1), path(1));
+    assert!(outstanding.is_earliest_on(first, path(0)));
+    assert!(outstanding.is_earliest_on(second, path(1)));
+    assert!(!outstanding.is_earliest_on(third, path(1)));
 }
 
 #[test]
 fn tells_the_earliest_chunks_of_several_paths_in_one_walk() {
     let mut outstanding = OutstandingData::new(Tsn(FIRST));
-    for path in [0, 1, 0, 1, 2, 1] {
-        outstanding.push(Instant::now(), fragment(1), path);
+    for number in [0, 1, 0, 1, 2, 1] {
+        outstanding.push(Instant::now(), fragment(1), path(number));
     }
-    let offsets = |outstanding: &OutstandingData, paths: &[PathIndex]| {
+    let offsets = |outstanding: &OutstandingData, paths: &[usize]| {
         let mut found: Vec<_> = outstanding
-            .earliest_on_each(paths.to_vec())
+            .earliest_on_each(paths.iter().copied().map(path).collect())
             .into_iter()
-            .map(|(path, tsn)| (path, tsn.distance_from(Tsn(FIRST))))
+            .map(|(id, tsn)| (id, tsn.distance_from(Tsn(FIRST))))
             .collect();
         found.sort_unstable();
         found
     };
-    assert_eq!(offsets(&outstanding, &[1, 2, 3]), [(1, 1), (2, 4)]);
+    assert_eq!(
+        offsets(&outstanding, &[1, 2, 3]),
+        [(path(1), 1), (path(2), 4)]
+    );
     let gap = GapAckBlock { start: 2, end: 2 };
     outstanding
         .handle_sack(
@@ -299,7 +309,7 @@ fn tells_the_earliest_chunks_of_several_paths_in_one_walk() {
             |_, _| {},
         )
         .expect("acknowledges what was sent");
-    assert_eq!(offsets(&outstanding, &[0, 1]), [(0, 0), (1, 3)]);
+    assert_eq!(offsets(&outstanding, &[0, 1]), [(path(0), 0), (path(1), 3)]);
     assert!(outstanding.is_acknowledged(Tsn(FIRST).previous()));
     assert!(!outstanding.is_acknowledged(Tsn(FIRST)));
     assert!(outstanding.is_acknowledged(Tsn(FIRST) + 1));
@@ -316,15 +326,15 @@ proptest! {
         let mut outstanding = OutstandingData::new(Tsn(FIRST));
         for (advance, gaps, action) in steps {
             match action {
-                0 => outstanding.mark_lost_on(0, 0, |_| {}),
+                0 => outstanding.mark_lost_on(path(0), path(0), |_| {}),
                 1 => {
                     while let Some((tsn, _)) = outstanding.next_lost() {
-                        outstanding.retransmit(tsn, 0);
+                        outstanding.retransmit(tsn, path(0));
                     }
                 }
                 _ => {
-                    outstanding.push(Instant::now(), fragment(10), 0);
-                    outstanding.push(Instant::now(), fragment(10), 0);
+                    outstanding.push(Instant::now(), fragment(10), path(0));
+                    outstanding.push(Instant::now(), fragment(10), path(0));
                 }
             }
             let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
@@ -351,14 +361,14 @@ proptest! {
 #[test]
 fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
     let mut outstanding = outstanding(6);
-    outstanding.mark_lost_on(0, 1, |_| {});
-    assert_eq!(outstanding.next_lost_path(), Some(1));
-    outstanding.redirect_lost(1, 2);
-    assert_eq!(outstanding.next_lost_path(), Some(2));
-    outstanding.retransmit(Tsn(FIRST), 2);
-    assert_eq!(outstanding.next_lost_path(), Some(2));
+    outstanding.mark_lost_on(path(0), path(1), |_| {});
+    assert_eq!(outstanding.next_lost_path(), Some(path(1)));
+    outstanding.redirect_lost(path(1), path(2));
+    assert_eq!(outstanding.next_lost_path(), Some(path(2)));
+    outstanding.retransmit(Tsn(FIRST), path(2));
+    assert_eq!(outstanding.next_lost_path(), Some(path(2)));
     while let Some((tsn, _)) = outstanding.next_lost() {
-        outstanding.retransmit(tsn, if tsn == Tsn(FIRST) + 1 { 0 } else { 2 });
+        outstanding.retransmit(tsn, path(if tsn == Tsn(FIRST) + 1 { 0 } else { 2 }));
     }
     let mut acknowledged = Vec::new();
     let gap = GapAckBlock { start: 2, end: 3 };
@@ -372,7 +382,7 @@ fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
             |_, _| {},
         )
         .unwrap();
-    assert_eq!(acknowledged, [(2, true), (2, true), (2, true)]);
+    assert_eq!(acknowledged, [(path(2), true); 3]);
     // Two of these by Gap Ack Blocks, which the peer may take back.
     let unacknowledged = outstanding.take_unacknowledged().count();
     assert_eq!(unacknowledged, 5);

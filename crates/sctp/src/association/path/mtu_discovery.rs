@@ -33,27 +33,25 @@ impl Path {
     pub(crate) fn send_mtu_probe(
         &mut self,
         now: Instant,
-        index: usize,
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
         let nonce = rng.next_u64();
         self.mtu_probe = Some(nonce);
         self.mtu.probe_sent(now, config);
-        info_of(index, nonce)
+        info_of(self.id, nonce)
     }
 
     /// Takes in a HEARTBEAT ACK; tells whether it answers our latest probe packet.
     pub(crate) fn handle_mtu_probe_ack(
         &mut self,
         now: Instant,
-        index: usize,
         info: &[u8],
         config: &EndpointConfig,
     ) -> bool {
         let answered = self
             .mtu_probe
-            .take_if(|nonce| info == info_of(index, *nonce));
+            .take_if(|nonce| info == info_of(self.id, *nonce));
         if answered.is_some() {
             self.mtu.probe_acknowledged(now, config);
             self.mtu_changed();

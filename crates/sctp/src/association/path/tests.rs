@@ -17,13 +17,13 @@ fn path() -> Path {
         remote: IpAddr::from([192, 0, 2, 1]),
         encapsulation_port: Some(9899),
     };
-    Path::new(address, PathState::Active, &config())
+    Path::new(PathId::FIRST, address, PathState::Active, &config())
 }
 
 fn acknowledged(measures_from: Option<Instant>) -> Acknowledged {
     Acknowledged {
         tsn: Tsn(1),
-        path: 0,
+        path: PathId::FIRST,
         chunk_size: 100,
         in_flight: true,
         moved: false,
@@ -63,7 +63,7 @@ fn subtracts_the_headers_from_the_mtu() {
         ..encapsulated.address()
     };
     assert_eq!(
-        Path::new(ipv6, PathState::Active, &config()).mtu(),
+        Path::new(PathId::FIRST, ipv6, PathState::Active, &config()).mtu(),
         1500 - 40 - 8
     );
 }
@@ -199,7 +199,7 @@ fn sends_a_heartbeat_after_an_idle_period_and_counts_a_missing_answer() {
 
     path.chunk_left_flight(100);
     assert!(path.heartbeat_is_due(due, &mut rng, &config));
-    path.send_heartbeat(due, 0, &mut rng, &config);
+    path.send_heartbeat(due, &mut rng, &config);
     assert_eq!(path.heartbeat_timeout(), Some(due + config.rto_initial));
     assert!(path.take_unanswered_heartbeat(due + config.rto_initial, &config));
     assert_eq!(path.rto(), config.rto_initial * 2);
@@ -210,16 +210,18 @@ fn accepts_a_heartbeat_ack_with_its_nonce_only() {
     let mut path = path();
     let config = config();
     let now = Instant::now();
-    let info = path.send_heartbeat(now, 3, &mut rng(), &config);
+    let info = path.send_heartbeat(now, &mut rng(), &config);
     let mut wrong = info;
     wrong[11] ^= 1;
+    let mut other_path = info;
+    other_path[3] ^= 1;
     let later = now + Duration::from_millis(30);
-    assert!(!path.handle_heartbeat_ack(later, 3, &wrong, &config));
-    assert!(!path.handle_heartbeat_ack(later, 2, &info, &config));
-    assert!(!path.handle_heartbeat_ack(later, 3, &[], &config));
-    assert!(path.handle_heartbeat_ack(later, 3, &info, &config));
+    assert!(!path.handle_heartbeat_ack(later, &wrong, &config));
+    assert!(!path.handle_heartbeat_ack(later, &other_path, &config));
+    assert!(!path.handle_heartbeat_ack(later, &[], &config));
+    assert!(path.handle_heartbeat_ack(later, &info, &config));
     assert_eq!(path.status().srtt, Some(Duration::from_millis(30)));
-    assert!(!path.handle_heartbeat_ack(later, 3, &info, &config), "once");
+    assert!(!path.handle_heartbeat_ack(later, &info, &config), "once");
 }
 
 #[test]

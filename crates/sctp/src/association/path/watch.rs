@@ -121,17 +121,15 @@ impl Path {
         self.heartbeats.is_wanted()
     }
 
-    /// Gives a HEARTBEAT's information, to be sent now; `index` is this path's place in its
-    /// association.
+    /// Gives a HEARTBEAT's information, to be sent now.
     pub(crate) fn send_heartbeat(
         &mut self,
         now: Instant,
-        index: usize,
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
         let timing = self.timing(config);
-        self.heartbeats.send(now, index, timing, rng)
+        self.heartbeats.send(now, self.id, timing, rng)
     }
 
     /// Whether a HEARTBEAT should go out beside the next DATA.
@@ -144,22 +142,21 @@ impl Path {
     pub(crate) fn send_heartbeat_beside_data(
         &mut self,
         now: Instant,
-        index: usize,
         has_room: bool,
         rng: &mut ChaCha12Rng,
     ) -> Option<[u8; HEARTBEAT_INFO_LENGTH]> {
-        self.heartbeats.send_beside_data(now, index, has_room, rng)
+        self.heartbeats
+            .send_beside_data(now, self.id, has_room, rng)
     }
 
     /// Takes in a HEARTBEAT ACK; tells whether it answers our HEARTBEAT.
     pub(crate) fn handle_heartbeat_ack(
         &mut self,
         now: Instant,
-        index: usize,
         info: &[u8],
         config: &EndpointConfig,
     ) -> bool {
-        let Some(sent) = self.heartbeats.take_answered(index, info) else {
+        let Some(sent) = self.heartbeats.take_answered(self.id, info) else {
             return false;
         };
         self.measure(now, now.saturating_duration_since(sent), config);

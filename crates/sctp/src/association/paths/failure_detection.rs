@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::association::outstanding::PathIndex;
 use crate::association::path::Path;
+use crate::association::path_id::PathId;
 use crate::association::{Association, Context};
 use crate::{LostCause, PathChange, PathState};
 
@@ -11,7 +11,7 @@ impl Association {
     /// Counts an error of `path`, and of the peer where `of_peer` says so.
     pub(in crate::association) fn count_error(
         &mut self,
-        path: PathIndex,
+        path: PathId,
         of_peer: bool,
         context: &mut Context<'_>,
     ) {
@@ -33,13 +33,13 @@ impl Association {
         remote: IpAddr,
         context: &mut Context<'_>,
     ) -> bool {
-        let unconfirmed = self.path_to(remote).filter(|index| {
+        let unconfirmed = self.path_to(remote).filter(|path_id| {
             self.paths
-                .get(*index)
+                .get(*path_id)
                 .is_some_and(|path| path.state() == PathState::Unconfirmed)
         });
-        if let Some(index) = unconfirmed {
-            self.abandon_path(index, context);
+        if let Some(path_id) = unconfirmed {
+            self.abandon_path(path_id, context);
         }
         unconfirmed.is_some()
     }
@@ -48,16 +48,19 @@ impl Association {
     /// the next one at once.
     pub(in crate::association) fn abandon_path_in_setup(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         context: &mut Context<'_>,
     ) -> bool {
-        let has_others =
-            (0..self.paths.len()).any(|other| other != index && self.is_setup_candidate(other));
+        let has_others = self
+            .paths
+            .iter()
+            .map(Path::id)
+            .any(|other| other != path_id && self.is_setup_candidate(other));
         if !self.is_opening() || !has_others {
             return false;
         }
-        self.abandon_path(index, context);
-        if self.routing.current == index {
+        self.abandon_path(path_id, context);
+        if self.routing.current == path_id {
             self.repeat_setup();
             if let Some(setup) = &mut self.setup {
                 setup.repeat();
@@ -66,17 +69,17 @@ impl Association {
         true
     }
 
-    fn abandon_path(&mut self, index: PathIndex, context: &mut Context<'_>) {
-        if let Some(path) = self.paths.get_mut(index)
+    fn abandon_path(&mut self, path_id: PathId, context: &mut Context<'_>) {
+        if let Some(path) = self.paths.get_mut(path_id)
             && path.give_up(context.config)
         {
-            self.report_path_change(index, PathChange::Unreachable, context);
+            self.report_path_change(path_id, PathChange::Unreachable, context);
         }
     }
 
-    fn count_path_error(&mut self, index: PathIndex, context: &mut Context<'_>) {
+    fn count_path_error(&mut self, path_id: PathId, context: &mut Context<'_>) {
         let is_up = self.sends_heartbeats();
-        let Some(path) = self.paths.get_mut(index) else {
+        let Some(path) = self.paths.get_mut(path_id) else {
             return;
         };
         let crossed = path.count_error(context.config);
@@ -90,34 +93,30 @@ impl Association {
             if is_up {
                 path.reconfigured(context.now, context.rng, context.config);
             }
-            self.report_path_change(index, change, context);
+            self.report_path_change(path_id, change, context);
         }
         self.choose_current();
         self.switch_primary_over(context);
         if crossed {
-            let alternate = self.alternate_path(index);
-            self.sender.redirect_lost(index, alternate);
-            if let Some(path) = self.paths.get_mut(index)
+            let alternate = self.alternate_path(path_id);
+            self.sender.redirect_lost(path_id, alternate);
+            if let Some(path) = self.paths.get_mut(path_id)
                 && path.flight() == 0
-                && alternate != index
+                && alternate != path_id
             {
                 // Rule R2 of section 6.3.2: what it waited for goes elsewhere.
                 path.stop_t3_rtx();
             }
-            self.want_heartbeat_of_failed_path(index, context);
+            self.want_heartbeat_of_failed_path(path_id, context);
         }
     }
 
     /// A path that has become Potentially Failed gets a HEARTBEAT at once, unless data that goes
     /// there says as much (RFC 7829 section 3.2, rules 5 and 6).
-    pub(super) fn want_heartbeat_of_failed_path(
-        &mut self,
-        index: PathIndex,
-        context: &Context<'_>,
-    ) {
+    pub(super) fn want_heartbeat_of_failed_path(&mut self, path_id: PathId, context: &Context<'_>) {
         if self.sends_heartbeats()
-            && !self.gets_retransmissions(index)
-            && let Some(path) = self.paths.get_mut(index)
+            && !self.gets_retransmissions(path_id)
+            && let Some(path) = self.paths.get_mut(path_id)
             && path.state() == PathState::PotentiallyFailed
             && path.is_watched(context.config)
         {
@@ -127,15 +126,15 @@ impl Association {
 
     /// Whether data that has to be sent again goes to that path, because there is no better one: it
     /// will tell what a HEARTBEAT would.
-    fn gets_retransmissions(&self, index: PathIndex) -> bool {
-        !self.sender.is_finished() && self.alternate_path(index) == index
+    fn gets_retransmissions(&self, path_id: PathId) -> bool {
+        !self.sender.is_finished() && self.alternate_path(path_id) == path_id
     }
 
     /// Whether the path may have failed, and data that goes there will tell.
-    pub(super) fn is_probed_by_data(&self, index: PathIndex) -> bool {
-        self.paths.get(index).is_some_and(|path| {
+    pub(super) fn is_probed_by_data(&self, path_id: PathId) -> bool {
+        self.paths.get(path_id).is_some_and(|path| {
             path.state() == PathState::PotentiallyFailed
-                && (path.flight() > 0 || self.gets_retransmissions(index))
+                && (path.flight() > 0 || self.gets_retransmissions(path_id))
         })
     }
 
@@ -153,14 +152,14 @@ impl Association {
         }
     }
 
-    /// The peer answered on `index`.
+    /// The peer answered on `path_id`.
     pub(in crate::association) fn clear_path_errors(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         context: &mut Context<'_>,
     ) {
         let is_up = self.sends_heartbeats();
-        let Some(path) = self.paths.get_mut(index) else {
+        let Some(path) = self.paths.get_mut(path_id) else {
             return;
         };
         let before = path.state();
@@ -169,29 +168,29 @@ impl Association {
                 path.reconfigured(context.now, context.rng, context.config);
             }
             if before == PathState::Inactive || context.config.potentially_failed_events {
-                self.report_path_change(index, PathChange::Available, context);
+                self.report_path_change(path_id, PathChange::Available, context);
             }
             self.choose_current();
         }
     }
 
-    /// A HEARTBEAT ACK came that answers ours on `index`, whose state was `before`.
+    /// A HEARTBEAT ACK came that answers ours on `path_id`, whose state was `before`.
     pub(in crate::association) fn heartbeat_answered(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         before: PathState,
         context: &mut Context<'_>,
     ) {
         self.error_count = 0;
-        self.clear_path_errors(index, context);
+        self.clear_path_errors(path_id, context);
         if before == PathState::Unconfirmed {
             if self.sends_heartbeats()
-                && let Some(path) = self.paths.get_mut(index)
+                && let Some(path) = self.paths.get_mut(path_id)
             {
                 path.reconfigured(context.now, context.rng, context.config);
             }
             self.addresses_changed();
-            self.report_path_change(index, PathChange::Confirmed, context);
+            self.report_path_change(path_id, PathChange::Confirmed, context);
             self.choose_current();
         }
     }

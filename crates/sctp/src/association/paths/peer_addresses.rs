@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use super::{Routing, only_address};
 use crate::association::cookie::Cookie;
-use crate::association::outstanding::PathIndex;
 use crate::association::path::Path;
+use crate::association::path_id::PathId;
+use crate::association::path_list::Paths;
 use crate::association::{Association, Context};
 use crate::packet::{Chunk, Packet, Parameter};
 use crate::{AssociationState, PathAddress, PathChange, PathState};
@@ -23,10 +24,6 @@ impl Association {
             if self.path_to(*remote).is_some() {
                 continue;
             }
-            if self.paths.len() >= context.config.max_peer_addresses {
-                context.statistics.drops.addresses += 1;
-                continue;
-            }
             // The peer knows no other address of ours when it was told none.
             let local =
                 only_address(like, context).filter(|local| local.is_ipv4() == remote.is_ipv4());
@@ -35,9 +32,13 @@ impl Association {
                 remote: *remote,
                 encapsulation_port: like.encapsulation_port,
             };
-            self.paths
-                .push(Path::new(address, PathState::Unconfirmed, context.config));
-            self.addresses_changed();
+            let config = context.config;
+            let make = |id| Path::new(id, address, PathState::Unconfirmed, config);
+            if self.paths.len() < config.max_peer_addresses && self.paths.add(make).is_some() {
+                self.addresses_changed();
+            } else {
+                context.statistics.drops.addresses += 1;
+            }
         }
     }
 
@@ -56,7 +57,7 @@ impl Association {
         });
         self.add_paths(listed, source, context);
         self.addresses_changed();
-        let answered = self.path_to(source.remote).unwrap_or(0);
+        let answered = self.path_to(source.remote).unwrap_or(self.routing.current);
         self.routing.primary = primary
             .and_then(|remote| self.path_to(remote))
             .unwrap_or(answered);
@@ -95,29 +96,32 @@ impl Association {
         cookie: &Cookie,
         context: &mut Context<'_>,
     ) {
-        for index in 0..self.paths.len() {
-            let stays = self.paths.get(index).is_some_and(|path| {
+        let removed: Vec<PathId> = self
+            .paths
+            .iter()
+            .filter(|path| {
                 let remote = path.address().remote;
-                cookie.addresses().any(|address| address == remote)
-            });
-            if !stays {
-                self.report_path_change(index, PathChange::Removed, context);
+                !cookie.addresses().any(|address| address == remote)
+            })
+            .map(Path::id)
+            .collect();
+        for path_id in removed {
+            self.report_path_change(path_id, PathChange::Removed, context);
+        }
+        // The association begins anew, and so do the ids: nothing of before refers to a path.
+        let before = std::mem::replace(&mut self.paths, Paths::new());
+        for remote in cookie.addresses() {
+            let state = if remote == cookie.source.remote {
+                PathState::Active
+            } else {
+                PathState::Unconfirmed
+            };
+            if let Some(path) = before.iter().find(|path| path.address().remote == remote) {
+                self.paths
+                    .add(|id| path.restarted(id, state, context.config));
             }
         }
-        let before = std::mem::take(&mut self.paths);
-        let path_to = |remote| before.iter().find(|path| path.address().remote == remote);
-        self.paths = cookie
-            .addresses()
-            .filter_map(|remote| {
-                let state = if remote == cookie.source.remote {
-                    PathState::Active
-                } else {
-                    PathState::Unconfirmed
-                };
-                Some(path_to(remote)?.restarted(state, context.config))
-            })
-            .collect();
-        self.routing = Routing::default();
+        self.routing = Routing::new();
         self.addresses_changed();
     }
 
@@ -128,7 +132,7 @@ impl Association {
         from: PathAddress,
         parsed: &Packet<'_>,
         context: &mut Context<'_>,
-    ) -> Option<PathIndex> {
+    ) -> Option<PathId> {
         if self.state != AssociationState::CookieWait {
             return None;
         }
@@ -155,11 +159,11 @@ impl Association {
     /// peer knows no other one.
     pub(in crate::association) fn learn_path(
         &mut self,
-        index: PathIndex,
+        path_id: PathId,
         from: PathAddress,
         context: &Context<'_>,
     ) {
-        if let Some(path) = self.paths.get_mut(index) {
+        if let Some(path) = self.paths.get_mut(path_id) {
             let known = path.address();
             if known == from {
                 return;

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use super::Receiver;
+use crate::association::path_id::PathId;
 use crate::packet::{Chunk, Data, Packet, PacketWriter, Ssn, Tsn};
 use crate::{EndpointConfig, ReceivedMessage};
 
@@ -148,7 +149,7 @@ impl Run {
             panic!("it holds DATA");
         };
         self.receiver
-            .handle_data(&data, packet, 0, usize::MAX, &self.config)
+            .handle_data(&data, packet, PathId::FIRST, usize::MAX, &self.config)
             .expect("it is sound");
         self.receiver.end_packet(Instant::now(), &self.config);
     }

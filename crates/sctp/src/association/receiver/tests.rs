@@ -44,7 +44,7 @@ fn receive_as(
     let Some(Ok(Chunk::Data(data))) = parsed.chunks().next() else {
         panic!("a DATA chunk was written");
     };
-    receiver.handle_data(&data, &packet, 0, usize::MAX, &config())
+    receiver.handle_data(&data, &packet, PathId::FIRST, usize::MAX, &config())
 }
 
 fn sack_of(receiver: &mut Receiver) -> (u32, u32, usize) {
@@ -227,7 +227,7 @@ fn does_not_hold_a_large_packet_for_a_small_chunk() {
             panic!("a DATA chunk was written");
         };
         receiver
-            .handle_data(&data, &packet, 0, usize::MAX, &config())
+            .handle_data(&data, &packet, PathId::FIRST, usize::MAX, &config())
             .unwrap();
     }
     let range = packet.as_ptr_range();

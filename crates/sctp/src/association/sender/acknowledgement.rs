@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use super::{NeverSent, SackOutcome, Sender};
 use crate::EndpointConfig;
-use crate::association::outstanding::PathIndex;
 use crate::association::path::Path;
+use crate::association::path_id::PathId;
+use crate::association::path_list::Paths;
 use crate::packet::{GapAckBlock, Sack, Tsn};
 
 impl Sender {
@@ -14,7 +15,7 @@ impl Sender {
         &mut self,
         now: Instant,
         sack: &Sack<'_>,
-        paths: &mut [Path],
+        paths: &mut Paths,
         config: &EndpointConfig,
     ) -> Result<SackOutcome, NeverSent> {
         if sack.cumulative_tsn_ack < self.outstanding.cumulative_ack_point() {
@@ -36,7 +37,7 @@ impl Sender {
         &mut self,
         now: Instant,
         cumulative: Tsn,
-        paths: &mut [Path],
+        paths: &mut Paths,
         config: &EndpointConfig,
     ) -> Result<SackOutcome, NeverSent> {
         if cumulative < self.outstanding.cumulative_ack_point() {
@@ -52,7 +53,7 @@ impl Sender {
         cumulative: Tsn,
         window: Option<usize>,
         gaps: impl Iterator<Item = GapAckBlock>,
-        paths: &mut [Path],
+        paths: &mut Paths,
         config: &EndpointConfig,
     ) -> Result<SackOutcome, NeverSent> {
         let probed_before = self.probed_path();
@@ -81,9 +82,9 @@ impl Sender {
                 |path, size| reneged.push((path, size)),
             )
             .map_err(|_| NeverSent)?;
-        for (index, before) in earliest {
+        for (id, before) in earliest {
             if self.outstanding.is_acknowledged(before)
-                && let Some(path) = paths.get_mut(index)
+                && let Some(path) = paths.get_mut(id)
             {
                 path.earliest_acknowledged();
             }
@@ -128,12 +129,14 @@ impl Sender {
 
     /// The earliest outstanding chunk of each of several paths that have some in flight. It may be
     /// acknowledged by a Gap Ack Block, while an earlier one is out on another path.
-    fn earliest_of_each(&self, paths: &[Path]) -> Vec<(PathIndex, Tsn)> {
+    fn earliest_of_each(&self, paths: &Paths) -> Vec<(PathId, Tsn)> {
         if paths.len() < 2 {
             return Vec::new();
         }
-        let busy = (0..paths.len())
-            .filter(|index| paths.get(*index).is_some_and(|path| path.flight() > 0))
+        let busy = paths
+            .iter()
+            .filter(|path| path.flight() > 0)
+            .map(Path::id)
             .collect();
         self.outstanding.earliest_on_each(busy)
     }

@@ -11,7 +11,7 @@ const FIRST: Tsn = Tsn(u32::MAX - 3);
 struct SenderTest {
     now: Instant,
     config: EndpointConfig,
-    paths: Vec<Path>,
+    paths: Paths,
     sender: Sender,
 }
 
@@ -26,12 +26,18 @@ impl SenderTest {
             remote: [192, 0, 2, 1].into(),
             encapsulation_port: None,
         };
+        let mut paths = Paths::new();
+        paths.add(|id| Path::new(id, address, PathState::Active, &config));
         SenderTest {
             now: Instant::now(),
-            paths: vec![Path::new(address, PathState::Active, &config)],
+            paths,
             sender: Sender::new(FIRST, 10, peer_window),
             config,
         }
+    }
+
+    fn path(&mut self) -> &mut Path {
+        self.paths.get_mut(PathId::FIRST).expect("there is one")
     }
 
     fn send(&mut self, count: usize, bytes: usize) {
@@ -45,7 +51,7 @@ impl SenderTest {
                 )
                 .expect("there is room");
         }
-        self.paths[0].begin_burst();
+        self.path().begin_burst();
     }
 
     /// The offsets of the TSNs in the packets that may leave now.
@@ -55,13 +61,16 @@ impl SenderTest {
 
     fn packets_read_by(&mut self, read: impl Fn(Data<'_>) -> Option<u32>) -> Vec<Vec<u32>> {
         let mut packets = Vec::new();
-        while self.sender.wants_packet(0, &self.paths, 1460, &self.config) {
+        while self
+            .sender
+            .wants_packet(PathId::FIRST, &self.paths, 1460, &self.config)
+        {
             let mut buffer = BytesMut::new();
             let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 1472);
             self.sender.write_data(
                 self.now,
                 &mut writer,
-                0,
+                PathId::FIRST,
                 &mut self.paths,
                 false,
                 &self.config,
@@ -91,7 +100,7 @@ impl SenderTest {
     fn packets_without_bursts(&mut self) -> Vec<Vec<u32>> {
         let mut all = Vec::new();
         loop {
-            self.paths[0].begin_burst();
+            self.path().begin_burst();
             let packets = self.packets();
             if packets.is_empty() {
                 return all;
@@ -103,7 +112,7 @@ impl SenderTest {
     /// A SACK of the first `count` chunks and of gaps above them.
     fn sack(&mut self, count: u32, gaps: &[(u16, u16)], window: u32) -> SackOutcome {
         self.now += Duration::from_millis(10);
-        self.paths[0].begin_burst();
+        self.path().begin_burst();
         let mut buffer = BytesMut::new();
         let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 1472);
         let cumulative = FIRST.previous() + count;
@@ -120,8 +129,8 @@ impl SenderTest {
             .expect("it was sent")
     }
 
-    fn cwnd(&self) -> usize {
-        self.paths[0].status().cwnd
+    fn cwnd(&mut self) -> usize {
+        self.path().status().cwnd
     }
 }
 
@@ -133,7 +142,7 @@ fn fills_the_congestion_window_and_one_packet_more() {
     sending.send(20, 1000);
     // Packets of 1016 bytes: four are less than 4404, the fifth is the one too many.
     assert_eq!(sending.packets(), [[0], [1], [2], [3], [4]]);
-    sending.paths[0].begin_burst();
+    sending.path().begin_burst();
     assert!(sending.packets().is_empty());
 }
 
@@ -216,7 +225,7 @@ fn a_fast_retransmission_leaves_whatever_the_window() {
     let mut sending = SenderTest::new(OPEN);
     sending.send(5, 1000);
     sending.packets();
-    sending.paths[0].begin_burst();
+    sending.path().begin_burst();
     sending.packets();
     sending.send(5, 1000);
     for end in 2..=3 {
@@ -225,8 +234,9 @@ fn a_fast_retransmission_leaves_whatever_the_window() {
     }
     sending.sack(0, &[(2, 4)], OPEN);
     // As if everything were in flight.
-    sending.paths[0].chunk_in_flight_again(sending.now, 1_000_000);
-    sending.paths[0].begin_burst();
+    let now = sending.now;
+    sending.path().chunk_in_flight_again(now, 1_000_000);
+    sending.path().begin_burst();
     assert_eq!(sending.packets(), [[0]]);
 }
 
@@ -236,9 +246,11 @@ fn a_window_probe_waits_for_an_rto_and_is_sent_again_when_the_window_opens() {
     sending.send(3, 1000);
     assert_eq!(sending.packets(), [[0]]);
     sending.sack(1, &[], 0);
-    sending.sender.watch_window(sending.now, 0, &sending.paths);
+    sending
+        .sender
+        .watch_window(sending.now, PathId::FIRST, &sending.paths);
     let due = sending.sender.probe_timeout().expect("a probe will leave");
-    assert_eq!(due - sending.now, sending.paths[0].rto());
+    assert_eq!(due - sending.now, sending.path().rto());
     assert!(sending.packets().is_empty());
     sending.now = due;
     sending.sender.handle_probe_timeout(due);
@@ -247,16 +259,22 @@ fn a_window_probe_waits_for_an_rto_and_is_sent_again_when_the_window_opens() {
     sending.sack(1, &[], 0);
     let cwnd = sending.cwnd();
     assert!(!sending.sender.t3_rtx_is_error());
-    sending
-        .sender
-        .handle_t3_rtx(0, 0, &mut sending.paths, &sending.config);
+    sending.sender.handle_t3_rtx(
+        PathId::FIRST,
+        PathId::FIRST,
+        &mut sending.paths,
+        &sending.config,
+    );
     assert_eq!(sending.cwnd(), cwnd);
     assert_eq!(sending.packets(), [[1]]);
     // The next one that nobody answers does.
     assert!(sending.sender.t3_rtx_is_error());
-    sending
-        .sender
-        .handle_t3_rtx(0, 0, &mut sending.paths, &sending.config);
+    sending.sender.handle_t3_rtx(
+        PathId::FIRST,
+        PathId::FIRST,
+        &mut sending.paths,
+        &sending.config,
+    );
     assert_eq!(sending.packets(), [[1]]);
     sending.sack(1, &[], OPEN);
     assert_eq!(sending.packets(), [[1], [2]]);
@@ -270,11 +288,14 @@ fn a_timeout_sends_the_earliest_chunks_in_one_packet() {
         sending.packets(),
         [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]]
     );
-    sending.paths[0].begin_burst();
+    sending.path().begin_burst();
     assert!(sending.sender.t3_rtx_is_error());
-    sending
-        .sender
-        .handle_t3_rtx(0, 0, &mut sending.paths, &sending.config);
+    sending.sender.handle_t3_rtx(
+        PathId::FIRST,
+        PathId::FIRST,
+        &mut sending.paths,
+        &sending.config,
+    );
     assert_eq!(sending.packets(), [[0, 1, 2]]);
     sending.sack(3, &[], OPEN);
     assert_eq!(sending.packets(), [vec![3, 4, 5], vec![6, 7, 8]]);

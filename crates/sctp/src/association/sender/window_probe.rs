@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use super::Sender;
-use crate::association::outstanding::PathIndex;
-use crate::association::path::Path;
+use crate::association::path_id::PathId;
+use crate::association::path_list::Paths;
 use crate::packet::Tsn;
 
 /// The zero window probe (section 6.1 A).
@@ -39,7 +39,7 @@ impl Sender {
 
     /// Starts waiting for a zero window probe when the window is closed and nothing is
     /// outstanding whose timer would find out that it opened.
-    pub(crate) fn watch_window(&mut self, now: Instant, path: PathIndex, paths: &[Path]) {
+    pub(crate) fn watch_window(&mut self, now: Instant, path: PathId, paths: &Paths) {
         let blocked = self.outstanding.is_empty()
             && self.probe == WindowProbe::None
             && self
@@ -52,7 +52,7 @@ impl Sender {
 
     /// Looks at the probe after a SACK: when the window is open again, one that was dropped goes
     /// out at once, not when its timer expires.
-    pub(super) fn update_probe(&mut self, cumulative: Tsn, paths: &mut [Path]) {
+    pub(super) fn update_probe(&mut self, cumulative: Tsn, paths: &mut Paths) {
         match self.probe {
             WindowProbe::None => {}
             WindowProbe::Sent(tsn) if tsn <= cumulative => self.probe = WindowProbe::None,
@@ -60,9 +60,10 @@ impl Sender {
                 let size = self.outstanding.size(tsn).unwrap_or(0);
                 if self.peer_window >= size {
                     self.probe = WindowProbe::None;
-                    for (index, path) in paths.iter_mut().enumerate() {
+                    for path in paths.iter_mut() {
+                        let id = path.id();
                         self.outstanding
-                            .mark_lost_on(index, index, |size| path.chunk_left_flight(size));
+                            .mark_lost_on(id, id, |size| path.chunk_left_flight(size));
                         if path.flight() == 0 {
                             path.stop_t3_rtx();
                         }
