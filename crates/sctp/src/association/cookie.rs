@@ -14,6 +14,7 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sha2::Sha256;
 
+use super::capabilities::Capabilities;
 use crate::PathAddress;
 use crate::packet::Tsn;
 
@@ -25,11 +26,16 @@ const KEY_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// What the first byte says beside the number of the key.
 mod flags {
-    pub(super) const KEY_NUMBER: u8 = 0x1f;
+    pub(super) const KEY_NUMBER: u8 = 0x07;
+    /// Which fields there are. A cookie with more in it gets another version.
+    pub(super) const VERSION: u8 = 0x18;
     pub(super) const LIFE: u8 = 0x20;
     pub(super) const TIE_TAGS: u8 = 0x40;
     pub(super) const ADDRESSES: u8 = 0x80;
 }
+
+/// The version of the cookies that we sign and read, as the first byte says it.
+const VERSION: u8 = 0x08;
 
 /// The creation time is carried modulo this, in microseconds: 12 days, where the key that signed it
 /// counts for twice its lifetime, four days at most.
@@ -52,10 +58,8 @@ pub(crate) struct Cookie {
     pub(crate) peer_initial_tsn: Tsn,
     /// The window that the peer advertised.
     pub(crate) peer_a_rwnd: u32,
-    /// Streams that we may send on.
-    pub(crate) outbound_streams: u16,
-    /// Streams that the peer may send on.
-    pub(crate) inbound_streams: u16,
+    /// What was agreed on by INIT and INIT ACK.
+    pub(crate) capabilities: Capabilities,
     /// Local-Tie-Tag and Peer's-Tie-Tag (section 5.2.2), 0 when there was no association.
     pub(crate) tie_tags: TieTags,
     /// Where the INIT came from, and the INIT ACK went.
@@ -240,8 +244,8 @@ impl Cookie {
     fn is_sensible(&self) -> bool {
         self.local_tag != 0
             && self.peer_tag != 0
-            && self.outbound_streams != 0
-            && self.inbound_streams != 0
+            && self.capabilities.outbound_streams != 0
+            && self.capabilities.inbound_streams != 0
     }
 }
 
@@ -278,7 +282,7 @@ impl SecretKey {
 
 fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
-    let mut first = key_number;
+    let mut first = key_number | VERSION;
     if cookie.life.is_some() {
         first |= flags::LIFE;
     }
@@ -299,8 +303,12 @@ fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
     ] {
         bytes.extend_from_slice(&field.to_be_bytes());
     }
-    bytes.extend_from_slice(&cookie.outbound_streams.to_be_bytes());
-    bytes.extend_from_slice(&cookie.inbound_streams.to_be_bytes());
+    let Capabilities {
+        outbound_streams,
+        inbound_streams,
+    } = cookie.capabilities;
+    bytes.extend_from_slice(&outbound_streams.to_be_bytes());
+    bytes.extend_from_slice(&inbound_streams.to_be_bytes());
     if let Some(life) = cookie.life {
         bytes.extend_from_slice(&(life.as_millis() as u32).to_be_bytes());
     }
@@ -320,13 +328,18 @@ fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
 
 fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
     let (&first, mut rest) = fields.split_first()?;
+    if first & flags::VERSION != VERSION {
+        return None;
+    }
     let created = Duration::from_micros(rest.try_get_uint(5).ok()?);
     let peer_tag = rest.try_get_u32().ok()?;
     let local_initial_tsn = Tsn(rest.try_get_u32().ok()?);
     let peer_initial_tsn = Tsn(rest.try_get_u32().ok()?);
     let peer_a_rwnd = rest.try_get_u32().ok()?;
-    let outbound_streams = rest.try_get_u16().ok()?;
-    let inbound_streams = rest.try_get_u16().ok()?;
+    let capabilities = Capabilities {
+        outbound_streams: rest.try_get_u16().ok()?,
+        inbound_streams: rest.try_get_u16().ok()?,
+    };
     let life = match first & flags::LIFE {
         0 => None,
         _ => Some(rest.try_get_u32().ok()?),
@@ -355,8 +368,7 @@ fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
         local_initial_tsn,
         peer_initial_tsn,
         peer_a_rwnd,
-        outbound_streams,
-        inbound_streams,
+        capabilities,
         tie_tags,
         source,
         other_addresses,

@@ -1,6 +1,6 @@
 //! One association (RFC 9260), put together from parts that know nothing of each other:
 //!
-//! - `setup` and `cookie`: the handshake,
+//! - `setup`, `capabilities` and `cookie`: the handshake,
 //! - `transmit_queue`, `outstanding` with `gap_blocks`, and `streams`, joined by `sender`: what goes out,
 //! - `received_tsns`, `reassembly`, `shared_copies`, `streams` and `acknowledge`, joined by `receiver`:
 //!   what comes in,
@@ -14,6 +14,7 @@
 
 mod acknowledge;
 pub(crate) mod addresses;
+pub(crate) mod capabilities;
 pub(crate) mod cookie;
 mod failed_messages;
 mod gap_blocks;
@@ -183,10 +184,14 @@ impl Association {
             paths,
             paths_version: 1,
             routing: Routing::new(),
-            receiver: Receiver::new(cookie.peer_initial_tsn, cookie.inbound_streams, config),
+            receiver: Receiver::new(
+                cookie.peer_initial_tsn,
+                cookie.capabilities.inbound_streams,
+                config,
+            ),
             sender: Sender::new(
                 cookie.local_initial_tsn,
-                cookie.outbound_streams,
+                cookie.capabilities.outbound_streams,
                 cookie.peer_a_rwnd,
             ),
             setup: None,

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use super::addresses::{Families, write_own, write_supported};
+use super::capabilities::Capabilities;
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
 use super::path::Path;
 use super::path_id::PathId;
@@ -160,11 +161,12 @@ impl Association {
         );
         let mut writer =
             PacketWriter::new(buffer, context.local_port, self.peer_port, 0, path.mtu());
+        let offered = Capabilities::offered(context.config);
         let written = writer.chunk(&Chunk::Init(Init {
             initiate_tag: self.local_tag,
             a_rwnd: context.config.a_rwnd,
-            outbound_streams: context.config.outbound_streams,
-            inbound_streams: context.config.max_inbound_streams,
+            outbound_streams: offered.outbound_streams,
+            inbound_streams: offered.inbound_streams,
             initial_tsn: self.local_initial_tsn,
             parameters: parameters.parameters(),
         }));

@@ -13,6 +13,7 @@ use super::associations::PeerKey;
 use super::input::ReceivedPacket;
 use crate::association::Association;
 use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};
+use crate::association::capabilities::Capabilities;
 use crate::association::cookie::{Cookie, CookieOrigin, CookieSigner, TieTags};
 use crate::association::setup::SetupParameters;
 use crate::packet::{
@@ -25,8 +26,7 @@ struct InitAckContents {
     to: PathAddress,
     tag: u32,
     initial_tsn: Tsn,
-    outbound_streams: u16,
-    inbound_streams: u16,
+    offered: Capabilities,
     a_rwnd: u32,
     tie_tags: TieTags,
 }
@@ -106,8 +106,7 @@ impl Endpoint {
                 to: from,
                 tag: self.new_tag(now),
                 initial_tsn: Tsn(self.rng.next_u32()),
-                outbound_streams: self.config.outbound_streams,
-                inbound_streams: self.config.max_inbound_streams,
+                offered: Capabilities::offered(&self.config),
                 a_rwnd: self.config.a_rwnd,
                 tie_tags: TieTags::default(),
             }),
@@ -184,8 +183,7 @@ impl Endpoint {
                         to,
                         tag: association.local_tag(),
                         initial_tsn: association.local_initial_tsn(),
-                        outbound_streams: config.outbound_streams,
-                        inbound_streams: config.max_inbound_streams,
+                        offered: Capabilities::offered(config),
                         a_rwnd: config.a_rwnd,
                         tie_tags: TieTags::default(),
                     })
@@ -196,22 +194,23 @@ impl Endpoint {
                 to: from,
                 tag: association.local_tag(),
                 initial_tsn: association.local_initial_tsn(),
-                outbound_streams: config.outbound_streams,
-                inbound_streams: config.max_inbound_streams,
+                offered: Capabilities::offered(config),
                 a_rwnd: config.a_rwnd,
                 tie_tags: association.populate_tie_tags(&mut self.rng),
             }),
             // Section 5.2.2: a new tag, and the tie-tags of the association.
             _ => {
-                let (inbound_streams, a_rwnd) = (config.max_inbound_streams, config.a_rwnd);
-                let outbound_streams = association.outbound_streams();
+                let a_rwnd = config.a_rwnd;
+                let offered = Capabilities {
+                    outbound_streams: association.outbound_streams(),
+                    ..Capabilities::offered(config)
+                };
                 let tie_tags = association.populate_tie_tags(&mut self.rng);
                 InitOutcome::InitAck(InitAckContents {
                     to: from,
                     tag: self.new_tag(now),
                     initial_tsn: Tsn(self.rng.next_u32()),
-                    outbound_streams,
-                    inbound_streams,
+                    offered,
                     a_rwnd,
                     tie_tags,
                 })
@@ -232,6 +231,7 @@ impl Endpoint {
         let address = self.reply_address(contents.to, header.source_port, init.initiate_tag);
         let local = &self.local_addresses;
         let max = self.replies.max_packet();
+        let agreed = contents.offered.agreed_with(init);
         self.replies.push(address, |writer| {
             let parameters =
                 init_ack_parameters(&cookie, parameters, local, contents.to.remote, max);
@@ -239,8 +239,8 @@ impl Endpoint {
                 initiate_tag: contents.tag,
                 a_rwnd: contents.a_rwnd,
                 // Section 3.3.3: not more than the peer allows.
-                outbound_streams: contents.outbound_streams.min(init.inbound_streams),
-                inbound_streams: contents.inbound_streams,
+                outbound_streams: agreed.outbound_streams,
+                inbound_streams: contents.offered.inbound_streams,
                 initial_tsn: contents.initial_tsn,
                 parameters: parameters.parameters(),
             }))
@@ -277,8 +277,7 @@ impl Endpoint {
             local_initial_tsn: contents.initial_tsn,
             peer_initial_tsn: init.initial_tsn,
             peer_a_rwnd: init.a_rwnd,
-            outbound_streams: contents.outbound_streams.min(init.inbound_streams),
-            inbound_streams: init.outbound_streams.min(contents.inbound_streams),
+            capabilities: contents.offered.agreed_with(init),
             tie_tags: contents.tie_tags,
             source: contents.to.into(),
             other_addresses,

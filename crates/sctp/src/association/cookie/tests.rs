@@ -34,8 +34,10 @@ impl Signing {
             local_initial_tsn: Tsn(3),
             peer_initial_tsn: Tsn(4),
             peer_a_rwnd: 5,
-            outbound_streams: 6,
-            inbound_streams: 7,
+            capabilities: Capabilities {
+                outbound_streams: 6,
+                inbound_streams: 7,
+            },
             tie_tags: TieTags::default(),
             source: origin().from,
             other_addresses: Vec::new(),
@@ -188,11 +190,17 @@ fn nonsense_is_refused_though_it_is_signed() {
             ..sensible.clone()
         },
         Cookie {
-            outbound_streams: 0,
+            capabilities: Capabilities {
+                outbound_streams: 0,
+                ..sensible.capabilities
+            },
             ..sensible.clone()
         },
         Cookie {
-            inbound_streams: 0,
+            capabilities: Capabilities {
+                inbound_streams: 0,
+                ..sensible.capabilities
+            },
             ..sensible.clone()
         },
     ] {
@@ -237,6 +245,22 @@ fn nonsense_is_refused_though_it_is_signed() {
             .signer
             .verify(signing.now, &with_signature(&changed), origin());
         assert!(verified.is_err() || first == fields[0]);
+    }
+}
+
+#[test]
+fn another_version_is_refused_though_it_is_signed() {
+    let signing = Signing::new();
+    for cookie in [signing.cookie(), full(&signing)] {
+        let fields = write(&cookie, signing.signer.current.number);
+        for version in [0x00, 0x08, 0x10, 0x18] {
+            let mut changed = fields.clone();
+            changed[0] = fields[0] & !flags::VERSION | version;
+            let mac = signing.signer.current.sign(&changed, origin());
+            changed.extend_from_slice(&mac.finalize().into_bytes()[..MAC_LENGTH]);
+            let verified = signing.signer.verify(signing.now, &changed, origin());
+            assert_eq!(verified.is_ok(), version == VERSION);
+        }
     }
 }
 

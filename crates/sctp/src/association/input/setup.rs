@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::PacketOnPath;
 use crate::association::addresses::AddressRules;
+use crate::association::capabilities::Capabilities;
 use crate::association::cookie::Cookie;
 use crate::association::path::Path;
 use crate::association::receiver::Receiver;
@@ -25,12 +26,15 @@ impl Association {
         self.shutdown = Default::default();
         self.pending = Default::default();
         self.report_failed_messages(context);
-        self.receiver
-            .restart(cookie.peer_initial_tsn, cookie.inbound_streams, config);
+        self.receiver.restart(
+            cookie.peer_initial_tsn,
+            cookie.capabilities.inbound_streams,
+            config,
+        );
         self.report_aborted_delivery(context);
         let was_refused = self.sender.restart(
             cookie.local_initial_tsn,
-            cookie.outbound_streams,
+            cookie.capabilities.outbound_streams,
             cookie.peer_a_rwnd,
         );
         self.error_count = 0;
@@ -43,8 +47,8 @@ impl Association {
         }
         context.events.push_back(Event::Restart {
             id: self.id,
-            outbound_streams: cookie.outbound_streams,
-            inbound_streams: cookie.inbound_streams,
+            outbound_streams: cookie.capabilities.outbound_streams,
+            inbound_streams: cookie.capabilities.inbound_streams,
         });
     }
 
@@ -59,9 +63,8 @@ impl Association {
             .send_again(self.routing.current, &mut self.paths);
         self.learn_peer(
             cookie.peer_initial_tsn,
-            cookie.inbound_streams,
+            cookie.capabilities,
             cookie.peer_a_rwnd,
-            cookie.outbound_streams,
             context,
         );
         self.combine_paths(cookie, context);
@@ -158,14 +161,13 @@ impl Association {
         {
             path.measure(context.now, rtt, context.config);
         }
-        self.learn_peer(
-            init.initial_tsn,
-            init.outbound_streams
-                .min(context.config.max_inbound_streams),
-            init.a_rwnd,
-            init.inbound_streams,
-            context,
-        );
+        // As many streams to send on as our INIT said: the settings may have changed since.
+        let offered = Capabilities {
+            outbound_streams: self.sender.streams(),
+            ..Capabilities::offered(context.config)
+        };
+        let agreed = offered.agreed_with(init);
+        self.learn_peer(init.initial_tsn, agreed, init.a_rwnd, context);
         if let Some(setup) = &mut self.setup {
             setup.echo_cookie(cookie, errors);
         }
@@ -178,13 +180,12 @@ impl Association {
     fn learn_peer(
         &mut self,
         initial_tsn: Tsn,
-        inbound_streams: u16,
+        agreed: Capabilities,
         a_rwnd: u32,
-        outbound_streams: u16,
         context: &mut Context<'_>,
     ) {
-        self.receiver = Receiver::new(initial_tsn, inbound_streams, context.config);
-        for (info, payload) in self.sender.learn_peer(a_rwnd, outbound_streams) {
+        self.receiver = Receiver::new(initial_tsn, agreed.inbound_streams, context.config);
+        for (info, payload) in self.sender.learn_peer(a_rwnd, agreed.outbound_streams) {
             context.events.push_back(Event::SendFailed {
                 id: self.id,
                 info,
