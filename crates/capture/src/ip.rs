@@ -26,6 +26,14 @@ pub(crate) struct Datagram<'p> {
     pub(crate) missing: usize,
 }
 
+/// What an IP packet is for those before it.
+pub(crate) enum Reassembly<'p> {
+    /// It is whole, or has made its datagram whole.
+    Whole(Datagram<'p>),
+    /// A fragment, while others are missing.
+    Waiting,
+}
+
 /// Octets of the headers of IPv4 without options, and of UDP.
 const UDP_BEGINNING: usize = 20 + 8;
 
@@ -152,12 +160,12 @@ impl Fragments {
         }
     }
 
-    /// Reads an IP packet. `None` when it is none, or a fragment while others are missing.
+    /// Reads an IP packet. `None` when it is none, or cannot be read.
     pub(crate) fn read<'p>(
         &mut self,
         packet: &'p [u8],
         warn: &mut dyn FnMut(Warning),
-    ) -> Option<Datagram<'p>> {
+    ) -> Option<Reassembly<'p>> {
         match packet.first()? >> 4 {
             4 => self.read_ipv4(packet, warn),
             6 => self.read_ipv6(packet, warn),
@@ -169,7 +177,7 @@ impl Fragments {
         &mut self,
         packet: &'p [u8],
         warn: &mut dyn FnMut(Warning),
-    ) -> Option<Datagram<'p>> {
+    ) -> Option<Reassembly<'p>> {
         let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
         let header_length = header.slice().len();
         // A length of 0 is what the kernel writes before the network card has cut a large packet up.
@@ -197,22 +205,22 @@ impl Fragments {
                 protocol,
                 payload,
             };
-            return self.add(fragment, warn);
+            return Some(self.add(fragment, warn));
         }
-        Some(Datagram {
+        Some(Reassembly::Whole(Datagram {
             source,
             destination,
             protocol,
             payload: Cow::Borrowed(payload),
             missing: length.saturating_sub(packet.len()),
-        })
+        }))
     }
 
     fn read_ipv6<'p>(
         &mut self,
         packet: &'p [u8],
         warn: &mut dyn FnMut(Warning),
-    ) -> Option<Datagram<'p>> {
+    ) -> Option<Reassembly<'p>> {
         let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
         let length = match usize::from(header.payload_length()) {
             0 => packet.len(),
@@ -242,24 +250,27 @@ impl Fragments {
                     protocol: header.next_header(),
                     payload,
                 };
-                let mut datagram = self.add(fragment, warn)?;
+                let mut datagram = match self.add(fragment, warn) {
+                    Reassembly::Whole(datagram) => datagram,
+                    Reassembly::Waiting => return Some(Reassembly::Waiting),
+                };
                 let (protocol, payload) = extensions(datagram.protocol, &datagram.payload)?;
                 if payload.len() < datagram.payload.len() {
                     datagram.payload = Cow::Owned(payload.to_vec());
                 }
                 datagram.protocol = protocol;
-                return Some(datagram);
+                return Some(Reassembly::Whole(datagram));
             }
             // An atomic fragment (RFC 6946) is whole.
             (protocol, payload) = extensions(header.next_header(), payload)?;
         }
-        Some(Datagram {
+        Some(Reassembly::Whole(Datagram {
             source,
             destination,
             protocol,
             payload: Cow::Borrowed(payload),
             missing: length.saturating_sub(packet.len()),
-        })
+        }))
     }
 
     /// Adds a fragment, and gives the whole when none is missing.
@@ -267,7 +278,7 @@ impl Fragments {
         &mut self,
         fragment: Fragment<'_>,
         warn: &mut dyn FnMut(Warning),
-    ) -> Option<Datagram<'static>> {
+    ) -> Reassembly<'static> {
         let Fragment { key, protocol, .. } = fragment;
         let waiting = self.waiting.get_or_insert_mut(key, || Waiting {
             parts: IpDefragBuf::new(protocol, Vec::new(), Vec::new()),
@@ -283,10 +294,12 @@ impl Fragments {
             .add(fragment.offset, fragment.more, fragment.payload);
         let held = octets_of(&waiting.parts);
         self.held = (self.held + held).saturating_sub(before);
-        if added.is_ok() && waiting.parts.is_complete() {
-            let waiting = self.waiting.pop(&key)?;
+        if added.is_ok()
+            && waiting.parts.is_complete()
+            && let Some(waiting) = self.waiting.pop(&key)
+        {
             self.held = self.held.saturating_sub(held);
-            return Some(Datagram {
+            return Reassembly::Whole(Datagram {
                 source: key.source,
                 destination: key.destination,
                 protocol: waiting.protocol,
@@ -303,7 +316,7 @@ impl Fragments {
                 "an IP packet without all of its fragments",
             ));
         }
-        None
+        Reassembly::Waiting
     }
 }
 

@@ -1,19 +1,23 @@
 //! From a packet up to SIP: each layer hands what it found to the next one.
 
-use etherparse::{TcpSlice, UdpSlice, ip_number};
+use etherparse::{IpNumber, TcpSlice, UdpSlice, ip_number};
 use sctp::packet::{Chunk, CommonHeader, Packet};
 
 use crate::channel::Found;
 use crate::event_sink::EventSink;
 use crate::file::Captured;
 use crate::filter::{Addressed, Filter};
-use crate::ip::{Datagram, Fragments, UsualUdp};
+use crate::ip::{Datagram, Fragments, Reassembly, UsualUdp};
 use crate::link::{self, Payload};
 use crate::sctp::Associations;
 use crate::secure_streams::{Part, SecureStreams};
 use crate::start_line::begins_message;
 use crate::tcp::{Connections, Segment};
+use crate::tunnel::{self, Tunnel};
 use crate::{Carrier, Endpoint, SctpPacket, Settings, UserMessage, pdu};
+
+/// How many tunnels may be in one another.
+const MOST_TUNNELS: usize = 8;
 
 /// What is known of packets that have been seen, and is needed for those to come.
 pub(crate) struct Layers {
@@ -57,15 +61,7 @@ impl Layers {
     /// Takes in a packet.
     pub(crate) fn read(&mut self, packet: Captured<'_>, sink: &mut EventSink<'_>) {
         match link::payload(packet.link, packet.octets) {
-            Payload::Ip(ip) => {
-                let fragments = &mut self.fragments;
-                let datagram = fragments.read(ip, &mut |warning| {
-                    sink.warn(warning);
-                });
-                if let Some(datagram) = datagram {
-                    self.read_datagram(&datagram, sink);
-                }
-            }
+            Payload::Ip(ip) => self.read_ip(ip, 0, sink),
             Payload::UpperPdu(octets) => {
                 if let Some(pdu) = pdu::read(octets, packet.comment)
                     && begins_message(pdu.octets, false)
@@ -73,7 +69,7 @@ impl Layers {
                     sink.sip(pdu.source, pdu.destination, pdu.carrier, pdu.octets, false);
                 }
             }
-            Payload::Other => {}
+            Payload::Other => sink.counts.passed_over.not_ip += 1,
         }
     }
 
@@ -90,6 +86,27 @@ impl Layers {
         });
     }
 
+    /// Reads an IP packet that is in so many tunnels.
+    fn read_ip(&mut self, ip: &[u8], tunnels: usize, sink: &mut EventSink<'_>) {
+        let fragments = &mut self.fragments;
+        let read = fragments.read(ip, &mut |warning| {
+            sink.warn(warning);
+        });
+        let datagram = match read {
+            Some(Reassembly::Whole(datagram)) => datagram,
+            Some(Reassembly::Waiting) => return,
+            None => {
+                sink.counts.passed_over.malformed += 1;
+                return;
+            }
+        };
+        match tunnel_of(&datagram) {
+            None => self.read_datagram(&datagram, sink),
+            Some(Tunnel::Ip(ip)) if tunnels < MOST_TUNNELS => self.read_ip(ip, tunnels + 1, sink),
+            Some(_) => sink.counts.passed_over.tunnels += 1,
+        }
+    }
+
     fn read_datagram(&mut self, datagram: &Datagram<'_>, sink: &mut EventSink<'_>) {
         if let Some(filter) = &self.filter
             && !filter.matches(&addressed(datagram))
@@ -103,12 +120,16 @@ impl Layers {
                 let is_cut = datagram.missing > 0;
                 self.read_sctp(datagram, &datagram.payload, None, is_cut, sink);
             }
-            _ => {}
+            IpNumber(protocol) => {
+                sink.counts.passed_over.other_protocols += 1;
+                sink.counts.passed_over.last_protocol = Some(protocol);
+            }
         }
     }
 
     fn read_udp(&mut self, datagram: &Datagram<'_>, sink: &mut EventSink<'_>) {
         let Ok(udp) = UdpSlice::from_slice_lax(&datagram.payload) else {
+            sink.counts.passed_over.malformed += 1;
             return;
         };
         let payload = udp.payload();
@@ -141,6 +162,7 @@ impl Layers {
 
     fn read_tcp(&mut self, datagram: &Datagram<'_>, sink: &mut EventSink<'_>) {
         let Ok(tcp) = TcpSlice::from_slice(&datagram.payload) else {
+            sink.counts.passed_over.malformed += 1;
             return;
         };
         let (source, destination) = ends(datagram, tcp.source_port(), tcp.destination_port());
@@ -166,6 +188,7 @@ impl Layers {
         sink: &mut EventSink<'_>,
     ) {
         let Ok(packet) = Packet::read(octets) else {
+            sink.counts.passed_over.malformed += 1;
             return;
         };
         let header = packet.header();
@@ -209,6 +232,15 @@ impl Layers {
             sink.warn(warning);
         }
     }
+}
+
+/// The tunnel that a datagram is; `None` where it is none.
+fn tunnel_of<'d>(datagram: &'d Datagram<'_>) -> Option<Tunnel<'d>> {
+    if datagram.protocol != ip_number::UDP {
+        return tunnel::over_ip(datagram.protocol, &datagram.payload);
+    }
+    let (&[a, b, c, d, ..], payload) = datagram.payload.split_first_chunk::<8>()?;
+    tunnel::over_udp([[a, b], [c, d]].map(u16::from_be_bytes), payload)
 }
 
 /// What a filter asks of a datagram. The ports of UDP, TCP and SCTP are at the same place.

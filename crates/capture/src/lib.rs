@@ -38,6 +38,7 @@ mod settings;
 mod start_line;
 mod tcp;
 mod tls;
+mod tunnel;
 mod websocket;
 
 pub use analysis::{
@@ -55,7 +56,7 @@ pub use journal::{Dialog, DialogState, Journal, JournalBounds, Recorded};
 pub use merge::{Merge, MergeError};
 pub use output::{Blocks, Figures, FileSummary, JsonDocument, Output, SessionTable};
 pub use packets::Packets;
-pub use reader::{Counts, OpenError, Reader};
+pub use reader::{Counts, OpenError, PassedOver, Reader};
 pub use sctp_view::{
     Association, Beginning, Direction, Ending, Path, RoundTrips, SctpTotals, SctpView,
 };

@@ -46,12 +46,18 @@ pub(crate) fn payload(link: LinkType, octets: &[u8]) -> Payload<'_> {
         _ => None,
     };
     match ip {
-        Some(ip) if matches!(ip.first().map(|octet| octet >> 4), Some(4 | 6)) => Payload::Ip(ip),
+        Some(ip) if is_ip(ip) => Payload::Ip(ip),
         _ => Payload::Other,
     }
 }
 
-fn ethernet(octets: &[u8]) -> Option<&[u8]> {
+/// Whether the version is one of IP.
+pub(crate) fn is_ip(octets: &[u8]) -> bool {
+    matches!(octets.first().map(|octet| octet >> 4), Some(4 | 6))
+}
+
+/// The IP packet in an Ethernet frame.
+pub(crate) fn ethernet(octets: &[u8]) -> Option<&[u8]> {
     ether_payload(octets.get(12..)?)
 }
 
@@ -62,12 +68,16 @@ fn ether_payload(mut octets: &[u8]) -> Option<&[u8]> {
 }
 
 /// The IP packet after an EtherType, and after all tags that come first.
-fn tagged(mut ether_type: u16, mut rest: &[u8]) -> Option<&[u8]> {
+pub(crate) fn tagged(mut ether_type: u16, mut rest: &[u8]) -> Option<&[u8]> {
     loop {
         match ether_type {
             IPV4 | IPV6 => return Some(rest),
             VLAN | SERVICE_VLAN | OLD_SERVICE_VLAN => {
                 let _tag = rest.try_get_u16().ok()?;
+                ether_type = rest.try_get_u16().ok()?;
+            }
+            TRANSPARENT_ETHERNET => {
+                rest = rest.get(12..)?;
                 ether_type = rest.try_get_u16().ok()?;
             }
             // After version, code, session and length.
@@ -97,6 +107,8 @@ const IPV6: u16 = 0x86dd;
 const VLAN: u16 = 0x8100;
 const SERVICE_VLAN: u16 = 0x88a8;
 const OLD_SERVICE_VLAN: u16 = 0x9100;
+/// A whole Ethernet frame (RFC 1701).
+const TRANSPARENT_ETHERNET: u16 = 0x6558;
 const PPPOE_SESSION: u16 = 0x8864;
 const MPLS: u16 = 0x8847;
 const PPP_IPV4: u16 = 0x0021;

@@ -43,8 +43,25 @@ pub struct Counts {
     pub connections_of_other_suites: u64,
     /// The number of the cipher suite of the last of these, as IANA has it.
     pub other_suite: Option<u16>,
+    /// Packets that were not looked into.
+    pub passed_over: PassedOver,
     /// What could not be read, or is missing: each one a [`Warning`](crate::Warning).
     pub warnings: u64,
+}
+
+/// Packets that were not looked into, since they have neither UDP, TCP nor SCTP that is known here.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct PassedOver {
+    /// Not IP, such as ARP, or behind a link layer that is not known.
+    pub not_ip: u64,
+    /// IP packets with another protocol than UDP, TCP and SCTP.
+    pub other_protocols: u64,
+    /// The number of the protocol of the last of these.
+    pub last_protocol: Option<u8>,
+    /// Tunnels with something else than IP in them, or nested too deep.
+    pub tunnels: u64,
+    /// Headers of IP, UDP, TCP or SCTP that cannot be read.
+    pub malformed: u64,
 }
 
 /// Reads one capture file. Its memory is bounded by what waits for its other parts (fragments,

@@ -12,7 +12,7 @@ mod tables;
 
 use serde::Serialize;
 
-use crate::{ClockOffset, Counts, Results, Session};
+use crate::{ClockOffset, Counts, PassedOver, Results, Session};
 
 pub use blocks::Blocks;
 pub use figures::Figures;
@@ -39,6 +39,8 @@ pub struct FileSummary {
     pub tls_connections_of_other_suites: u64,
     /// The number of the cipher suite of the last of these, as IANA has it.
     pub tls_other_suite: Option<u16>,
+    /// Packets that were not looked into.
+    pub passed_over: PassedOver,
     /// Nanoseconds by which its clock is ahead of the first file's.
     pub clock_offset_nanoseconds: i64,
     /// By how many nanoseconds that may be wrong; `None` where nothing tells.
@@ -62,6 +64,7 @@ impl FileSummary {
             tls_connections_without_secrets: counts.connections_without_secrets,
             tls_connections_of_other_suites: counts.connections_of_other_suites,
             tls_other_suite: counts.other_suite,
+            passed_over: counts.passed_over,
             clock_offset_nanoseconds: clock.nanoseconds,
             clock_uncertainty_nanoseconds: clock.uncertainty,
             clock_messages: clock.messages,
@@ -69,8 +72,8 @@ impl FileSummary {
         }
     }
 
-    /// What to say of TLS connections that nothing was seen of, and what to do about it.
-    fn unseen_connections(&self) -> impl Iterator<Item = String> {
+    /// What to say of packets and TLS connections that nothing was seen of, and what to do about it.
+    fn unseen(&self) -> impl Iterator<Item = String> {
         let count = |count| report::format_count(count);
         let without_secrets = self.tls_connections_without_secrets;
         let without_secrets = (without_secrets > 0).then(|| {
@@ -86,7 +89,31 @@ impl FileSummary {
                 count(self.tls_connections_of_other_suites)
             )
         });
-        without_secrets.into_iter().chain(other_suites)
+        let passed_over = &self.passed_over;
+        let protocols = match passed_over.last_protocol {
+            Some(last) => format!("IP protocols other than UDP, TCP and SCTP (last: {last})"),
+            None => String::new(),
+        };
+        let kinds = [
+            (passed_over.not_ip, "not IP"),
+            (passed_over.other_protocols, protocols.as_str()),
+            (
+                passed_over.tunnels,
+                "tunnels of another content or nested too deep",
+            ),
+            (passed_over.malformed, "malformed headers"),
+        ];
+        let kinds: Vec<String> = kinds
+            .iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, kind)| format!("{} {kind}", count(*number)))
+            .collect();
+        let packets =
+            (!kinds.is_empty()).then(|| format!("Packets passed over: {}.", kinds.join(", ")));
+        without_secrets
+            .into_iter()
+            .chain(other_suites)
+            .chain(packets)
     }
 }
 
@@ -115,6 +142,10 @@ mod tests {
             connections_without_secrets: 1234,
             connections_of_other_suites: 5,
             other_suite: Some(0x2f),
+            passed_over: PassedOver {
+                tunnels: 3,
+                ..PassedOver::default()
+            },
             ..Counts::default()
         };
         let file = |name: &str, counts| {
@@ -132,6 +163,7 @@ mod tests {
             "--key-log",
             "some: 5 TLS connections cannot be read",
             "0x002f",
+            "some: Packets passed over: 3 tunnels",
         ] {
             assert!(shown.contains(text), "{text} in {shown}");
         }

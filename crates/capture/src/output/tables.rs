@@ -79,7 +79,7 @@ impl Output {
             for warning in &file.warnings {
                 table.note(format!("{}: {warning}", file.name));
             }
-            for note in file.unseen_connections() {
+            for note in file.unseen() {
                 table.note(format!("{}: {note}", file.name));
             }
         }

@@ -8,4 +8,5 @@ mod fragments;
 mod recorded;
 mod secure_streams;
 mod summaries;
+mod tunnels;
 mod user_messages;
