@@ -40,11 +40,13 @@ impl Paths {
     }
 
     /// The path of that id, unless it was removed.
+    #[inline]
     pub(crate) fn get(&self, id: PathId) -> Option<&Path> {
         self.list.get(self.position(id)?)
     }
 
     /// The same, to be changed.
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Path> {
         let position = self.position(id)?;
         self.list.get_mut(position)
@@ -77,6 +79,7 @@ impl Paths {
         self.next_after(id).or_else(|| self.next_after(None))
     }
 
+    #[inline]
     fn position(&self, id: PathId) -> Option<usize> {
         self.list.binary_search_by_key(&id, Path::id).ok()
     }
