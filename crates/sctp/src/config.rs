@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::TagOwner;
+use crate::{Extensions, TagOwner};
 
 /// Settings of an endpoint; they hold for every association of it.
 ///
@@ -115,6 +115,8 @@ pub struct EndpointConfig {
     /// Addresses of the peer that an association uses, and addresses of our own that we list; at
     /// most 255. Further ones of the peer are left out.
     pub max_peer_addresses: usize,
+    /// Extensions that are offered to peers; each is used with a peer that offers it, too.
+    pub extensions: Extensions,
     /// HEARTBEATs of the peer that wait for their answers; at least 1. Above it, or when the answers
     /// would not fit into one packet, they are not answered.
     pub max_pending_heartbeat_acks: usize,
@@ -197,6 +199,7 @@ impl Default for EndpointConfig {
             max_gap_ack_blocks: 1024,
             max_duplicate_tsns: 16,
             max_peer_addresses: 16,
+            extensions: Extensions::NONE,
             max_pending_heartbeat_acks: 8,
             max_inits_per_second: 100_000,
             max_cookie_echoes_per_second: 100_000,

@@ -9,6 +9,7 @@ use crate::{AssociationId, PathAddress, SendInfo};
 
 /// Something that happened to an association.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The association can carry messages (RFC 6458 `SCTP_COMM_UP`).
     CommunicationUp {

@@ -19,6 +19,7 @@ mod config;
 mod congestion;
 mod endpoint;
 mod event;
+mod extensions;
 pub mod packet;
 mod replies;
 mod status;
@@ -27,6 +28,7 @@ mod types;
 pub use config::{ConfigError, EndpointConfig};
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
+pub use extensions::{Extensions, UnknownExtension};
 pub use status::{
     AssociationState, AssociationStatistics, AssociationStatus, DropStatistics, EndpointStatistics,
     PathStatus,

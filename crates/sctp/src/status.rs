@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use derive_more::AddAssign;
 
-use crate::{PathAddress, PathState};
+use crate::{Extensions, PathAddress, PathState};
 
 /// State of an association (RFC 9260 section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct AssociationStatus {
     pub outbound_streams: u16,
     /// Streams that the peer may send on.
     pub inbound_streams: u16,
+    /// Extensions that both sides have agreed on.
+    pub extensions: Extensions,
     /// The peer's receive window as we know it, in bytes.
     pub peer_rwnd: u32,
     /// Bytes of DATA chunks in flight, on all paths.

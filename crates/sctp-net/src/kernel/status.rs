@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_getres};
 use sctp::{
-    AssociationState, AssociationStatistics, AssociationStatus, PathAddress, PathError, PathState,
+    AssociationState, AssociationStatistics, AssociationStatus, Extensions, PathAddress, PathError, PathState,
     PathStatus,
 };
 
@@ -47,6 +47,7 @@ impl AssociationQuery<'_> {
             peer_port: primary.port(),
             outbound_streams: fields.u16(18)?,
             inbound_streams: fields.u16(16)?,
+            extensions: Extensions::NONE,
             peer_rwnd: fields.u32(8)?,
             outstanding_bytes: 0,
             send_buffer_bytes: self.send_buffer_bytes(),

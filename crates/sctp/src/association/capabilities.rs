@@ -1,8 +1,22 @@
 //! What the two sides of an association agree on in INIT and INIT ACK (RFC 9260 sections 3.3.2, 3.3.3
-//! and 5.1.1).
+//! and 5.1.1): streams, and extensions. An extension is announced by its chunk types in a Supported
+//! Extensions parameter (RFC 5061 section 4.2.7), or by a parameter of its own.
 
-use crate::EndpointConfig;
-use crate::packet::Init;
+use crate::packet::{ChunkType, Init, Parameter, ParameterBuffer, ParameterType, Tlv, Tlvs};
+use crate::{EndpointConfig, Extensions};
+
+/// The chunk types by which an extension is announced.
+const FORWARD_TSN: ChunkType = ChunkType(0xc0);
+const AUTH: ChunkType = ChunkType(0x0f);
+const ASCONF: ChunkType = ChunkType(0xc1);
+const ASCONF_ACK: ChunkType = ChunkType(0x80);
+const RE_CONFIG: ChunkType = ChunkType(0x82);
+const I_DATA: ChunkType = ChunkType(0x40);
+const I_FORWARD_TSN: ChunkType = ChunkType(0xc2);
+const NR_SACK: ChunkType = ChunkType(0x10);
+
+const FORWARD_TSN_SUPPORTED: ParameterType = ParameterType(0xc000);
+const SUPPORTED_EXTENSIONS: ParameterType = ParameterType(0x8008);
 
 /// What one side offers, or what both have agreed on, seen from our side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +25,8 @@ pub(crate) struct Capabilities {
     pub(crate) outbound_streams: u16,
     /// Streams that the peer may send on.
     pub(crate) inbound_streams: u16,
+    /// Extensions.
+    pub(crate) extensions: Extensions,
 }
 
 impl Capabilities {
@@ -19,45 +35,137 @@ impl Capabilities {
         Capabilities {
             outbound_streams: config.outbound_streams,
             inbound_streams: config.max_inbound_streams,
+            extensions: config.extensions,
         }
     }
 
-    /// What is left of our offer once the peer has said in `init`, its INIT or INIT ACK, what it offers.
-    pub(crate) fn agreed_with(self, init: &Init<'_>) -> Capabilities {
+    /// What is left of our offer once the peer has said in `init`, its INIT or INIT ACK, what it offers;
+    /// `extensions` are those that its parameters announce.
+    pub(crate) fn agreed_with(self, init: &Init<'_>, extensions: Extensions) -> Capabilities {
         Capabilities {
             outbound_streams: self.outbound_streams.min(init.inbound_streams),
             inbound_streams: self.inbound_streams.min(init.outbound_streams),
+            extensions: self.extensions.intersection(extensions),
         }
+    }
+}
+
+/// Writes the parameters that announce extensions, other than those with contents of their own.
+pub(crate) fn announce(extensions: Extensions, parameters: &mut ParameterBuffer) {
+    let chunk_types = chunk_types(extensions);
+    if !chunk_types.is_empty() {
+        push(parameters, SUPPORTED_EXTENSIONS, &chunk_types);
+    }
+    if extensions.partial_reliability {
+        push(parameters, FORWARD_TSN_SUPPORTED, &[]);
+    }
+}
+
+/// What a parameter of an INIT or INIT ACK announces; `None` when it announces nothing.
+pub(crate) fn announced(parameter: Tlv<'_>) -> Option<Extensions> {
+    let mut extensions = Extensions::NONE;
+    match ParameterType(parameter.type_field()) {
+        FORWARD_TSN_SUPPORTED => extensions.partial_reliability = true,
+        SUPPORTED_EXTENSIONS => {
+            let lists = |chunk_type: ChunkType| parameter.value().contains(&chunk_type.0);
+            extensions.partial_reliability = lists(FORWARD_TSN);
+            extensions.authentication = lists(AUTH);
+            extensions.address_reconfiguration = lists(ASCONF) && lists(ASCONF_ACK);
+            extensions.re_configuration = lists(RE_CONFIG);
+            extensions.interleaving = lists(I_DATA);
+            extensions.nr_sack = lists(NR_SACK);
+        }
+        _ => return None,
+    }
+    Some(extensions)
+}
+
+fn chunk_types(extensions: Extensions) -> Vec<u8> {
+    let Extensions {
+        partial_reliability,
+        authentication,
+        address_reconfiguration,
+        re_configuration,
+        interleaving,
+        nr_sack,
+        zero_checksum: _,
+    } = extensions;
+    [
+        (partial_reliability, FORWARD_TSN),
+        (authentication, AUTH),
+        (address_reconfiguration, ASCONF),
+        (address_reconfiguration, ASCONF_ACK),
+        (re_configuration, RE_CONFIG),
+        (interleaving, I_DATA),
+        // RFC 8260 section 2.2.1.
+        (interleaving && partial_reliability, I_FORWARD_TSN),
+        (nr_sack, NR_SACK),
+    ]
+    .into_iter()
+    .filter_map(|(is_offered, chunk_type)| is_offered.then_some(chunk_type.0))
+    .collect()
+}
+
+fn push(parameters: &mut ParameterBuffer, parameter_type: ParameterType, value: &[u8]) {
+    let length = 4 + value.len() as u16;
+    let bytes = [
+        &parameter_type.to_be_bytes()[..],
+        &length.to_be_bytes(),
+        value,
+    ]
+    .concat();
+    if let Some(Ok(tlv)) = Tlvs::new(&bytes).next() {
+        let _ = parameters.push(&Parameter::Other(tlv));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{ParameterBuffer, Tsn};
+    use crate::packet::Tsn;
 
     #[test]
     fn each_direction_has_as_many_streams_as_both_sides_allow() {
         let offered = Capabilities {
             outbound_streams: 10,
             inbound_streams: 20,
+            extensions: Extensions::NONE,
         };
         let parameters = ParameterBuffer::new();
         let agreed = |outbound_streams, inbound_streams| {
-            offered.agreed_with(&Init {
+            let init = Init {
                 initiate_tag: 1,
                 a_rwnd: 1500,
                 outbound_streams,
                 inbound_streams,
                 initial_tsn: Tsn(1),
                 parameters: parameters.parameters(),
-            })
+            };
+            offered.agreed_with(&init, Extensions::ALL)
         };
         let less = Capabilities {
             outbound_streams: 7,
             inbound_streams: 5,
+            extensions: Extensions::NONE,
         };
         assert_eq!(agreed(5, 7), less);
         assert_eq!(agreed(u16::MAX, u16::MAX), offered);
+    }
+
+    #[test]
+    fn what_is_announced_is_understood() {
+        for bits in 0..=Extensions::ALL.bits() {
+            let mut extensions = Extensions::from_bits(bits);
+            let mut parameters = ParameterBuffer::new();
+            announce(extensions, &mut parameters);
+            let understood = parameters
+                .parameters()
+                .iter()
+                .raw()
+                .filter_map(|tlv| announced(tlv.expect("sound")))
+                .fold(0, |bits, announced| bits | announced.bits());
+            extensions.zero_checksum = false;
+            assert_eq!(understood, extensions.bits());
+        }
     }
 }

@@ -15,8 +15,8 @@ use rand_chacha::ChaCha12Rng;
 use sha2::Sha256;
 
 use super::capabilities::Capabilities;
-use crate::PathAddress;
 use crate::packet::Tsn;
+use crate::{Extensions, PathAddress};
 
 /// Half of an HMAC-SHA-256, the least that RFC 2104 section 5 recommends: cookies are to be small.
 const MAC_LENGTH: usize = 16;
@@ -34,8 +34,10 @@ mod flags {
     pub(super) const ADDRESSES: u8 = 0x80;
 }
 
-/// The version of the cookies that we sign and read, as the first byte says it.
-const VERSION: u8 = 0x08;
+/// The versions of the cookies that we sign and read, as the first byte says them: that of an association
+/// without extensions, and that of one with some, which are said in a byte of their own.
+const PLAIN: u8 = 0x08;
+const EXTENDED: u8 = 0x10;
 
 /// The creation time is carried modulo this, in microseconds: 12 days, where the key that signed it
 /// counts for twice its lifetime, four days at most.
@@ -282,7 +284,17 @@ impl SecretKey {
 
 fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
-    let mut first = key_number | VERSION;
+    let Capabilities {
+        outbound_streams,
+        inbound_streams,
+        extensions,
+    } = cookie.capabilities;
+    let version = if extensions.is_empty() {
+        PLAIN
+    } else {
+        EXTENDED
+    };
+    let mut first = key_number | version;
     if cookie.life.is_some() {
         first |= flags::LIFE;
     }
@@ -303,12 +315,11 @@ fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
     ] {
         bytes.extend_from_slice(&field.to_be_bytes());
     }
-    let Capabilities {
-        outbound_streams,
-        inbound_streams,
-    } = cookie.capabilities;
     bytes.extend_from_slice(&outbound_streams.to_be_bytes());
     bytes.extend_from_slice(&inbound_streams.to_be_bytes());
+    if !extensions.is_empty() {
+        bytes.push(extensions.bits());
+    }
     if let Some(life) = cookie.life {
         bytes.extend_from_slice(&(life.as_millis() as u32).to_be_bytes());
     }
@@ -328,9 +339,11 @@ fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
 
 fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
     let (&first, mut rest) = fields.split_first()?;
-    if first & flags::VERSION != VERSION {
-        return None;
-    }
+    let is_extended = match first & flags::VERSION {
+        PLAIN => false,
+        EXTENDED => true,
+        _ => return None,
+    };
     let created = Duration::from_micros(rest.try_get_uint(5).ok()?);
     let peer_tag = rest.try_get_u32().ok()?;
     let local_initial_tsn = Tsn(rest.try_get_u32().ok()?);
@@ -339,6 +352,11 @@ fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
     let capabilities = Capabilities {
         outbound_streams: rest.try_get_u16().ok()?,
         inbound_streams: rest.try_get_u16().ok()?,
+        extensions: if is_extended {
+            Extensions::from_bits(rest.try_get_u8().ok()?)
+        } else {
+            Extensions::NONE
+        },
     };
     let life = match first & flags::LIFE {
         0 => None,

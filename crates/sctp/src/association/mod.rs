@@ -66,8 +66,8 @@ use crate::packet::{Cause, Tsn};
 use crate::replies::Replies;
 use crate::{
     AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
-    EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathState, ReceivedMessage,
-    SendError, SendInfo, ShutdownError,
+    EndpointConfig, EndpointStatistics, Event, Extensions, LostCause, PathAddress, PathState,
+    ReceivedMessage, SendError, SendInfo, ShutdownError,
 };
 
 /// What an association uses of its endpoint while it works.
@@ -105,6 +105,8 @@ pub(crate) struct Association {
     /// Changes whenever an address is added, removed, changed or confirmed.
     paths_version: u32,
     routing: Routing,
+    /// The extensions that both sides have agreed on; none until the peer has said what it offers.
+    extensions: Extensions,
     receiver: Receiver,
     sender: Sender,
     /// On the side that opened it, until it is up.
@@ -145,6 +147,7 @@ impl Association {
             paths,
             paths_version: 1,
             routing: Routing::new(),
+            extensions: Extensions::NONE,
             receiver: Receiver::new(Tsn(0), 0, config),
             sender: Sender::new(initial_tsn, config.outbound_streams, 0),
             setup: Some(Box::new(Setup::new())),
@@ -184,6 +187,7 @@ impl Association {
             paths,
             paths_version: 1,
             routing: Routing::new(),
+            extensions: cookie.capabilities.extensions,
             receiver: Receiver::new(
                 cookie.peer_initial_tsn,
                 cookie.capabilities.inbound_streams,
@@ -538,6 +542,7 @@ impl Association {
             peer_port: self.peer_port,
             outbound_streams: self.sender.streams(),
             inbound_streams: self.receiver.streams(),
+            extensions: self.extensions,
             peer_rwnd: u32::try_from(self.sender.peer_rwnd()).unwrap_or(u32::MAX),
             outstanding_bytes: self.paths.iter().map(Path::flight).sum(),
             send_buffer_bytes: self.sender.buffered(),

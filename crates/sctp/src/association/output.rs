@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use super::addresses::{Families, write_own, write_supported};
-use super::capabilities::Capabilities;
+use super::capabilities::{Capabilities, announce};
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
 use super::path::Path;
 use super::path_id::PathId;
@@ -149,6 +149,8 @@ impl Association {
             });
         }
         write_supported(&mut parameters, context.local_addresses);
+        let offered = Capabilities::offered(context.config);
+        announce(offered.extensions, &mut parameters);
         let length = parameters.parameters().as_bytes().len().next_multiple_of(4);
         let room = path.mtu().saturating_sub(INIT_LENGTH + length);
         let remote = path.address().remote;
@@ -161,7 +163,6 @@ impl Association {
         );
         let mut writer =
             PacketWriter::new(buffer, context.local_port, self.peer_port, 0, path.mtu());
-        let offered = Capabilities::offered(context.config);
         let written = writer.chunk(&Chunk::Init(Init {
             initiate_tag: self.local_tag,
             a_rwnd: context.config.a_rwnd,

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::addresses::{AddressRules, Families, PeerAddresses};
-use crate::EndpointConfig;
+use super::capabilities::announced;
 use crate::packet::{Cause, CauseBuffer, Parameter, ParameterType, Parameters, Tlv};
+use crate::{EndpointConfig, Extensions};
 
 /// The set-up seen from the side that sent the INIT.
 #[derive(Debug)]
@@ -171,6 +172,8 @@ pub(crate) struct SetupParameters<'a> {
     /// The kinds of addresses that the peer can send to, as far as it says so (sections 3.3.2.1.5
     /// and 5.1.2): `None` when it does not.
     pub(crate) supported: Option<Families>,
+    /// The extensions that the peer announces.
+    pub(crate) extensions: Extensions,
     /// Parameters that were not recognized and are to be reported, as they came.
     pub(crate) unrecognized: Vec<Tlv<'a>>,
 }
@@ -186,14 +189,23 @@ pub(crate) enum ParameterFault<'a> {
 
 impl<'a> SetupParameters<'a> {
     /// Reads the parameters. A parameter that is not recognized is treated by its two highest
-    /// bits (section 3.2.1). The peer's addresses are taken by `rules`.
+    /// bits (section 3.2.1). The peer's addresses are taken by `rules`, and `offered` are the extensions
+    /// that we offer.
     pub(crate) fn read(
         parameters: Parameters<'a>,
+        offered: Extensions,
         rules: &AddressRules<'_>,
     ) -> Result<SetupParameters<'a>, ParameterFault<'a>> {
         let mut found = SetupParameters::default();
         for tlv in parameters.iter().raw() {
             let tlv = tlv.map_err(|_| ParameterFault::Malformed)?;
+            if let Some(announced) = announced(tlv) {
+                found.extensions = found.extensions.union(announced);
+                // One that we do not offer is not recognized.
+                if !announced.intersection(offered).is_empty() {
+                    continue;
+                }
+            }
             match Parameter::read(tlv).map_err(|_| ParameterFault::Malformed)? {
                 Parameter::StateCookie(cookie) => {
                     found.cookie.get_or_insert(cookie);
@@ -273,7 +285,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> Result<SetupParameters<'_>, ParameterFault<'_>> {
         let rules = AddressRules::new(IpAddr::from([192, 0, 2, 1]), &[], &[], 3);
-        SetupParameters::read(Parameters::new(bytes), &rules)
+        SetupParameters::read(Parameters::new(bytes), Extensions::NONE, &rules)
     }
 
     /// Parameters as they lie in a packet.

@@ -13,7 +13,7 @@ use super::associations::PeerKey;
 use super::input::ReceivedPacket;
 use crate::association::Association;
 use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};
-use crate::association::capabilities::Capabilities;
+use crate::association::capabilities::{Capabilities, announce};
 use crate::association::cookie::{Cookie, CookieOrigin, CookieSigner, TieTags};
 use crate::association::setup::SetupParameters;
 use crate::packet::{
@@ -89,16 +89,17 @@ impl Endpoint {
             &self.host_addresses,
             self.config.max_peer_addresses,
         );
-        let parameters = match SetupParameters::read(init.parameters, &rules) {
-            Ok(parameters) => parameters,
-            Err(fault) => {
-                self.statistics.drops.init += 1;
-                let mut causes = CauseBuffer::new();
-                fault.push_to(&mut causes);
-                self.replies.abort(address, false, &causes);
-                return;
-            }
-        };
+        let parameters =
+            match SetupParameters::read(init.parameters, self.config.extensions, &rules) {
+                Ok(parameters) => parameters,
+                Err(fault) => {
+                    self.statistics.drops.init += 1;
+                    let mut causes = CauseBuffer::new();
+                    fault.push_to(&mut causes);
+                    self.replies.abort(address, false, &causes);
+                    return;
+                }
+            };
         self.statistics.drops.addresses += parameters.peer.left_out;
         let outcome = match self.association_of_init(from, header.source_port, &parameters) {
             Some(index) => self.handle_known_init(now, from, index, &parameters),
@@ -231,10 +232,9 @@ impl Endpoint {
         let address = self.reply_address(contents.to, header.source_port, init.initiate_tag);
         let local = &self.local_addresses;
         let max = self.replies.max_packet();
-        let agreed = contents.offered.agreed_with(init);
+        let agreed = contents.offered.agreed_with(init, parameters.extensions);
         self.replies.push(address, |writer| {
-            let parameters =
-                init_ack_parameters(&cookie, parameters, local, contents.to.remote, max);
+            let parameters = init_ack_parameters(&cookie, &contents, parameters, local, max);
             writer.chunk(&Chunk::InitAck(Init {
                 initiate_tag: contents.tag,
                 a_rwnd: contents.a_rwnd,
@@ -277,7 +277,7 @@ impl Endpoint {
             local_initial_tsn: contents.initial_tsn,
             peer_initial_tsn: init.initial_tsn,
             peer_a_rwnd: init.a_rwnd,
-            capabilities: contents.offered.agreed_with(init),
+            capabilities: contents.offered.agreed_with(init, parameters.extensions),
             tie_tags: contents.tie_tags,
             source: contents.to.into(),
             other_addresses,
@@ -463,17 +463,18 @@ fn origin(from: PathAddress, header: &CommonHeader) -> CookieOrigin {
 }
 
 /// The State Cookie, our addresses, and what was not recognized in the INIT as far as it fits
-/// (section 3.2.2) into a packet of `max` bytes to `remote`.
+/// (section 3.2.2) into a packet of `max` bytes.
 fn init_ack_parameters(
     cookie: &[u8],
+    contents: &InitAckContents,
     init: &SetupParameters<'_>,
     local: &[IpAddr],
-    remote: IpAddr,
     max: usize,
 ) -> ParameterBuffer {
     let mut parameters = ParameterBuffer::new();
     // The cookie is shorter than any parameter may be.
     let _ = parameters.push(&Parameter::StateCookie(cookie));
+    announce(contents.offered.extensions, &mut parameters);
     let room = |parameters: &ParameterBuffer| {
         let fixed = CommonHeader::LENGTH + 4 + 16;
         let length = parameters.parameters().as_bytes().len().next_multiple_of(4);
@@ -481,7 +482,7 @@ fn init_ack_parameters(
     };
     let families = init.supported.unwrap_or(Families::ALL);
     let left = room(&parameters);
-    write_own(&mut parameters, local, remote, families, left);
+    write_own(&mut parameters, local, contents.to.remote, families, left);
     for tlv in &init.unrecognized {
         if 4 + tlv.bytes().len().next_multiple_of(4) > room(&parameters) {
             break;

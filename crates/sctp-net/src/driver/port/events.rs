@@ -136,6 +136,7 @@ impl Port {
                 tracing::debug!(port = self.key.port, %id, ?causes, "the peer reported an error");
                 self.notify(id, Notification::RemoteError { causes });
             }
+            event => tracing::debug!(port = self.key.port, ?event, "an event that no handle takes"),
         }
     }
 

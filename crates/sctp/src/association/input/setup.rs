@@ -25,6 +25,7 @@ impl Association {
         self.setup = None;
         self.shutdown = Default::default();
         self.pending = Default::default();
+        self.extensions = cookie.capabilities.extensions;
         self.report_failed_messages(context);
         self.receiver.restart(
             cookie.peer_initial_tsn,
@@ -135,13 +136,14 @@ impl Association {
             context.host_addresses,
             context.config.max_peer_addresses,
         );
-        let parameters = match SetupParameters::read(init.parameters, &rules) {
-            Ok(parameters) => parameters,
-            Err(fault) => {
-                self.abort_set_up_for(&fault, received, context);
-                return;
-            }
-        };
+        let parameters =
+            match SetupParameters::read(init.parameters, context.config.extensions, &rules) {
+                Ok(parameters) => parameters,
+                Err(fault) => {
+                    self.abort_set_up_for(&fault, received, context);
+                    return;
+                }
+            };
         let Some(cookie) = parameters.cookie else {
             let missing = [ParameterType::STATE_COOKIE.to_be_bytes()];
             self.send_abort(
@@ -166,7 +168,7 @@ impl Association {
             outbound_streams: self.sender.streams(),
             ..Capabilities::offered(context.config)
         };
-        let agreed = offered.agreed_with(init);
+        let agreed = offered.agreed_with(init, parameters.extensions);
         self.learn_peer(init.initial_tsn, agreed, init.a_rwnd, context);
         if let Some(setup) = &mut self.setup {
             setup.echo_cookie(cookie, errors);
@@ -184,6 +186,7 @@ impl Association {
         a_rwnd: u32,
         context: &mut Context<'_>,
     ) {
+        self.extensions = agreed.extensions;
         self.receiver = Receiver::new(initial_tsn, agreed.inbound_streams, context.config);
         for (info, payload) in self.sender.learn_peer(a_rwnd, agreed.outbound_streams) {
             context.events.push_back(Event::SendFailed {
