@@ -4,6 +4,7 @@
 //! - `transmit_queue`, `outstanding` with `gap_blocks`, and `streams`, joined by `sender`: what goes out,
 //! - `received_tsns`, `reassembly`, `shared_copies`, `streams` and `acknowledge`, joined by `receiver`:
 //!   what comes in,
+//! - `local_addresses`: our own ones,
 //! - `path` with `rtt`: one way to the peer; `path_list`: all of them, found by their `path_id`;
 //!   `heartbeats` and `karn`: what may measure the round-trip time of one; `paths`: which of the ways
 //!   is taken,
@@ -22,6 +23,7 @@ mod heartbeats;
 mod icmp;
 mod input;
 mod karn;
+mod local_addresses;
 mod output;
 mod outstanding;
 mod path;
@@ -43,6 +45,7 @@ mod transmit_queue;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -52,11 +55,11 @@ use rand_chacha::ChaCha12Rng;
 pub(crate) use icmp::IcmpOutcome;
 
 use cookie::{Cookie, TieTags};
+use local_addresses::LocalAddresses;
 use output::Pending;
 use path::Path;
 use path_list::Paths;
 use paths::Routing;
-use paths::only_address;
 use receiver::Receiver;
 use sender::Sender;
 use setup::{Setup, SetupTimeout};
@@ -74,8 +77,8 @@ use crate::{
 pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) local_port: u16,
-    /// Our addresses that peers are told.
-    pub(crate) local_addresses: &'a [IpAddr],
+    /// Our addresses that peers are told when an association begins.
+    pub(crate) local_addresses: &'a Arc<[IpAddr]>,
     /// All addresses of this host.
     pub(crate) host_addresses: &'a [IpAddr],
     pub(crate) config: &'a EndpointConfig,
@@ -101,6 +104,7 @@ pub(crate) struct Association {
     tie_tags: TieTags,
     /// Our first TSN: an INIT ACK in a collision must say the same as our INIT did.
     local_initial_tsn: Tsn,
+    local_addresses: LocalAddresses,
     paths: Paths,
     /// Changes whenever an address is added, removed, changed or confirmed.
     paths_version: u32,
@@ -144,6 +148,7 @@ impl Association {
             peer_tag: 0,
             tie_tags: TieTags::default(),
             local_initial_tsn: initial_tsn,
+            local_addresses: LocalAddresses::new(context.local_addresses),
             paths,
             paths_version: 1,
             routing: Routing::new(),
@@ -167,9 +172,12 @@ impl Association {
         context: &mut Context<'_>,
     ) -> Association {
         let config = context.config;
+        let local_addresses = LocalAddresses::new(context.local_addresses);
         // The INIT ACK went to this address, and its cookie came back (section 5.4, rule 2).
         let proved = PathAddress {
-            local: only_address(from, context).filter(|_| from.remote == cookie.source.remote),
+            local: local_addresses
+                .only_address(from)
+                .filter(|_| from.remote == cookie.source.remote),
             remote: cookie.source.remote,
             encapsulation_port: cookie.source.encapsulation_port,
         };
@@ -184,6 +192,7 @@ impl Association {
             peer_tag: cookie.peer_tag,
             tie_tags: TieTags::default(),
             local_initial_tsn: cookie.local_initial_tsn,
+            local_addresses,
             paths,
             paths_version: 1,
             routing: Routing::new(),
@@ -536,7 +545,7 @@ impl Association {
 
     // --- Snapshots ---
 
-    pub(crate) fn status(&self, local_addresses: &[IpAddr]) -> AssociationStatus {
+    pub(crate) fn status(&self) -> AssociationStatus {
         AssociationStatus {
             state: self.state,
             peer_port: self.peer_port,
@@ -550,7 +559,7 @@ impl Association {
             unacknowledged_chunks: self.sender.unacknowledged(),
             unsent_messages: self.sender.unsent(),
             pending_receipt: self.receiver.held(),
-            local_addresses: local_addresses.to_vec(),
+            local_addresses: self.local_addresses.usable().to_vec(),
             primary: self
                 .peer_address()
                 .map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.remote),

@@ -80,6 +80,18 @@ impl Pending {
         self.heartbeat_acks.retain(|(other, _)| *other != path);
     }
 
+    /// The path was removed. HEARTBEATs that came on it are not to be answered; everything else goes out on
+    /// the path `next`.
+    pub(super) fn forget_path(&mut self, path: PathId, next: PathId) {
+        self.forget_heartbeat_acks(path);
+        let errors = self.errors.as_mut().map(|(path, _)| path);
+        for waiting in errors.into_iter().chain(&mut self.cookie_ack) {
+            if *waiting == path {
+                *waiting = next;
+            }
+        }
+    }
+
     /// These causes are to go out in an ERROR on `path`, if everything that waits still fits in a
     /// packet with `max` bytes for chunks. `false` when it does not.
     pub(super) fn error(&mut self, path: PathId, causes: Causes<'_>, max: usize) -> bool {
@@ -148,7 +160,7 @@ impl Association {
                 life_span_increment,
             });
         }
-        write_supported(&mut parameters, context.local_addresses);
+        write_supported(&mut parameters, self.local_addresses.usable());
         let offered = Capabilities::offered(context.config);
         announce(offered.extensions, &mut parameters);
         let length = parameters.parameters().as_bytes().len().next_multiple_of(4);
@@ -156,7 +168,7 @@ impl Association {
         let remote = path.address().remote;
         write_own(
             &mut parameters,
-            context.local_addresses,
+            self.local_addresses.usable(),
             remote,
             Families::ALL,
             room,

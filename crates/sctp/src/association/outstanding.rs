@@ -358,6 +358,22 @@ impl OutstandingData {
         }
     }
 
+    /// The path `from` is removed, and nothing goes there any more. What is in flight there is marked for retransmission on
+    /// the path `to`. What a Gap Ack Block has acknowledged would be in flight there if the peer reneged
+    /// on it.
+    pub(crate) fn forget_path(&mut self, from: PathId, to: PathId) {
+        self.mark_lost_on(from, to, |_| {});
+        for chunk in &mut self.chunks {
+            if chunk.next_path == from {
+                chunk.next_path = to;
+            }
+            if chunk.path == from && chunk.state == ChunkState::Acknowledged {
+                chunk.path = to;
+                chunk.moved = true;
+            }
+        }
+    }
+
     /// Takes in a SACK (sections 6.2.1 and 7.2.4). `on_acknowledged` hears each chunk that is
     /// newly acknowledged, `on_lost` path and size of each that is marked for fast
     /// retransmission. `on_reneged` hears path and size of each that is in flight again.

@@ -29,9 +29,11 @@ impl Paths {
         Some(id)
     }
 
-    /// Removes all paths but those that `keeps` wants; all others keep their ids.
-    pub(crate) fn retain(&mut self, keeps: impl FnMut(&Path) -> bool) {
-        self.list.retain(keeps);
+    /// Removes the path of that id; all others keep their ids.
+    pub(crate) fn remove(&mut self, id: PathId) {
+        if let Some(position) = self.position(id) {
+            self.list.remove(position);
+        }
     }
 
     /// How many there are.
@@ -107,13 +109,13 @@ mod tests {
         let [first, second, third] = [1, 2, 3].map(|host| add(&mut paths, host));
         let remote = |paths: &Paths, id| paths.get(id).map(|path| path.address().remote);
         let before = [first, third].map(|id| remote(&paths, id));
-        paths.retain(|path| path.id() != second);
+        paths.remove(second);
         assert_eq!([first, third].map(|id| remote(&paths, id)), before);
         assert!(paths.get_mut(second).is_none());
         assert_eq!(paths.next_after(Some(second)), Some(third));
         assert_eq!(paths.next_in_turn(Some(third)), Some(first));
 
-        paths.retain(|path| path.id() != third);
+        paths.remove(third);
         let again = add(&mut paths, 3);
         assert!(![first, second, third].contains(&again), "never used again");
         assert!(paths.get(third).is_none());

@@ -9,11 +9,10 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::addresses::lists_own;
 use super::path::Path;
 use super::path_id::PathId;
 use super::{Association, Context};
-use crate::{AssociationState, Event, PathAddress, PathChange, PathConfig, PathError, PathState};
+use crate::{AssociationState, Event, PathChange, PathConfig, PathError, PathState};
 
 /// Where an association's packets go.
 #[derive(Debug, Clone, Copy)]
@@ -303,11 +302,4 @@ impl Association {
             AssociationState::Established | AssociationState::ShutdownPending
         )
     }
-}
-
-/// Our address of a packet, if it is the only one that the peer knows. When it knows several, where it
-/// sends to says nothing of the way back: it may send to one of our addresses over the network of another.
-pub(super) fn only_address(from: PathAddress, context: &Context<'_>) -> Option<IpAddr> {
-    from.local
-        .filter(|_| !lists_own(context.local_addresses, from.remote))
 }

@@ -207,6 +207,13 @@ impl Sender {
         self.outstanding.redirect_lost(from, to);
     }
 
+    /// The path `from` is removed: what is in flight there counts as lost, and goes out again on the path
+    /// `to`, as does what was to be sent again on it anyway.
+    pub(crate) fn forget_path(&mut self, from: PathId, to: PathId) {
+        self.outstanding.forget_path(from, to);
+        self.fast_retransmit.take_if(|path| *path == from);
+    }
+
     /// Takes out the next message when its life time has ended before any of it was sent.
     pub(crate) fn take_expired(&mut self, now: Instant) -> Option<(SendInfo, Bytes)> {
         self.queue.take_expired(now)

@@ -79,6 +79,11 @@ impl Shutdown {
         self.path = Some(path);
     }
 
+    /// The path was removed: the chunk goes where data goes.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        self.path.take_if(|waiting| *waiting == path);
+    }
+
     /// The path for the chunk, when it is not the one that data goes to.
     pub(crate) fn path(&self) -> Option<PathId> {
         self.path

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -121,7 +122,7 @@ impl Endpoint {
 pub(super) struct EndpointContext<'a> {
     now: Instant,
     local_port: u16,
-    local_addresses: &'a [IpAddr],
+    local_addresses: &'a Arc<[IpAddr]>,
     host_addresses: &'a [IpAddr],
     rng: &'a mut ChaCha12Rng,
     events: &'a mut VecDeque<Event>,

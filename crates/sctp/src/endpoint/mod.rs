@@ -46,8 +46,8 @@ const PACKET_BUFFER: usize = 1 << 15;
 pub struct Endpoint {
     local_port: u16,
     config: Arc<EndpointConfig>,
-    /// Our addresses that peers are told; empty when they are told none.
-    local_addresses: Vec<IpAddr>,
+    /// Our addresses that peers are told when an association begins; empty when they are told none.
+    local_addresses: Arc<[IpAddr]>,
     /// All addresses of this host that are known.
     host_addresses: Vec<IpAddr>,
     rng: ChaCha12Rng,
@@ -92,7 +92,7 @@ impl Endpoint {
             held_back_bytes: 0,
             statistics: EndpointStatistics::default(),
             config: Arc::new(config),
-            local_addresses: Vec::new(),
+            local_addresses: Arc::default(),
             host_addresses: Vec::new(),
             rng,
         }
@@ -114,17 +114,18 @@ impl Endpoint {
     /// section 5.7). Associations that exist stay as they are. Addresses that nobody can send to
     /// are left out.
     pub fn set_local_addresses(&mut self, addresses: Vec<IpAddr>) {
-        self.local_addresses.clear();
+        let mut told = Vec::new();
         for address in addresses {
             // Section 3.3.2.1.2: an IPv4 address is told as such.
             let address = address.to_canonical();
             if is_unicast_address(address)
-                && !self.local_addresses.contains(&address)
-                && self.local_addresses.len() < self.config.max_peer_addresses
+                && !told.contains(&address)
+                && told.len() < self.config.max_peer_addresses
             {
-                self.local_addresses.push(address);
+                told.push(address);
             }
         }
+        self.local_addresses = told.into();
     }
 
     /// Sets all addresses of this host, whether or not peers are told of them. A peer on another host
@@ -430,7 +431,7 @@ impl Endpoint {
     pub fn status(&self, id: AssociationId) -> Option<AssociationStatus> {
         let index = self.associations.index_of(id)?;
         let association = self.associations.get(index)?;
-        Some(association.status(&self.local_addresses))
+        Some(association.status())
     }
 
     /// Counters of an association; `None` when it is not known (any more).

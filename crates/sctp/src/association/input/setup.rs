@@ -6,6 +6,7 @@ use super::PacketOnPath;
 use crate::association::addresses::AddressRules;
 use crate::association::capabilities::Capabilities;
 use crate::association::cookie::Cookie;
+use crate::association::local_addresses::LocalAddresses;
 use crate::association::path::Path;
 use crate::association::receiver::Receiver;
 use crate::association::setup::{ParameterFault, SetupParameters};
@@ -39,6 +40,8 @@ impl Association {
             cookie.peer_a_rwnd,
         );
         self.error_count = 0;
+        // The INIT ACK told the peer of the endpoint's.
+        self.local_addresses = LocalAddresses::new(context.local_addresses);
         self.restart_paths(cookie, context);
         self.state = AssociationState::Established;
         self.start_heartbeats(context);
@@ -132,7 +135,7 @@ impl Association {
         };
         let rules = AddressRules::new(
             source.remote,
-            context.local_addresses,
+            self.local_addresses.usable(),
             context.host_addresses,
             context.config.max_peer_addresses,
         );

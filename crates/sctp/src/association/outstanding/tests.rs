@@ -387,3 +387,25 @@ fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
     let unacknowledged = outstanding.take_unacknowledged().count();
     assert_eq!(unacknowledged, 5);
 }
+
+#[test]
+fn nothing_goes_to_a_path_that_was_removed() {
+    let mut outstanding = outstanding(4);
+    outstanding.mark_lost_on(path(0), path(1), |_| {});
+    for number in 0..3 {
+        outstanding.retransmit(Tsn(FIRST) + number, path(1));
+    }
+    sack(&mut outstanding, 0, &[(2, 2)], false);
+    outstanding.forget_path(path(1), path(2));
+    // In flight, and to be sent there: both are to be sent elsewhere.
+    let mut lost = Vec::new();
+    while let Some((tsn, _)) = outstanding.next_lost() {
+        let next = outstanding.next_lost_path();
+        lost.push((tsn.distance_from(Tsn(FIRST)), next));
+        outstanding.retransmit(tsn, path(2));
+    }
+    assert_eq!(lost, [0, 2, 3].map(|number| (number, Some(path(2)))));
+    // Acknowledged, until the peer reneges on it.
+    sack(&mut outstanding, 0, &[], false);
+    assert_eq!(outstanding.last_path(Tsn(FIRST) + 1), Some(path(2)));
+}

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Routing, only_address};
+use super::Routing;
 use crate::association::cookie::Cookie;
 use crate::association::path::Path;
 use crate::association::path_id::PathId;
@@ -25,8 +25,10 @@ impl Association {
                 continue;
             }
             // The peer knows no other address of ours when it was told none.
-            let local =
-                only_address(like, context).filter(|local| local.is_ipv4() == remote.is_ipv4());
+            let local = self
+                .local_addresses
+                .only_address(like)
+                .filter(|local| local.is_ipv4() == remote.is_ipv4());
             let address = PathAddress {
                 local,
                 remote: *remote,
@@ -42,6 +44,25 @@ impl Association {
         }
     }
 
+    /// Removes a path. What names it goes elsewhere: chunks that were sent on it are to be sent again, and
+    /// answers that wait for it go where data goes.
+    pub(in crate::association) fn forget_path(&mut self, path_id: PathId) {
+        let alternate = self.alternate_path(path_id);
+        self.sender.forget_path(path_id, alternate);
+        self.paths.remove(path_id);
+        if self.routing.primary == path_id {
+            self.routing.primary = alternate;
+        }
+        if self.routing.current == path_id {
+            self.routing.current = alternate;
+        }
+        self.pending.forget_path(path_id, self.routing.current);
+        self.shutdown.forget_path(path_id);
+        self.addresses_changed();
+        self.choose_current();
+        self.begin_burst();
+    }
+
     /// Takes up what the INIT ACK from `source` says of the peer's addresses: these and `source`
     /// are all there are from now on (section 5.1.2).
     pub(in crate::association) fn learn_addresses(
@@ -51,10 +72,14 @@ impl Association {
         context: &mut Context<'_>,
     ) {
         let primary = self.peer_address().map(|address| address.remote);
-        self.paths.retain(|path| {
+        let is_kept = |path: &&Path| {
             let remote = path.address().remote;
             remote == source.remote || listed.contains(&remote)
-        });
+        };
+        let others = self.paths.iter().filter(|path| !is_kept(path));
+        for path_id in others.map(Path::id).collect::<Vec<_>>() {
+            self.forget_path(path_id);
+        }
         self.add_paths(listed, source, context);
         self.addresses_changed();
         let answered = self.path_to(source.remote).unwrap_or(self.routing.current);
@@ -168,9 +193,10 @@ impl Association {
             if known == from {
                 return;
             }
-            let only_address = only_address(from, context);
             let learnt = PathAddress {
-                local: known.local.or(only_address),
+                local: known
+                    .local
+                    .or_else(|| self.local_addresses.only_address(from)),
                 ..from
             };
             if learnt != known {
