@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{Extensions, TagOwner};
+use crate::{Extensions, StreamScheduler, TagOwner};
 
 /// Settings of an endpoint; they hold for every association of it.
 ///
@@ -85,6 +85,8 @@ pub struct EndpointConfig {
     /// Send small messages at once (true), or hold them back while data is in flight so that they
     /// can be bundled (section 6.1; Nagle's algorithm).
     pub nodelay: bool,
+    /// Which stream sends next where several have something to send (RFC 8260 section 3).
+    pub stream_scheduler: StreamScheduler,
 
     /// The largest user message, in bytes, in either direction. A peer that sends a larger one gets
     /// ABORT. Without partial delivery it is at most `a_rwnd`, and at most the larger one of
@@ -190,6 +192,7 @@ impl Default for EndpointConfig {
             pmtu_raise_timer: Duration::from_secs(600),
             bundling: true,
             nodelay: true,
+            stream_scheduler: StreamScheduler::default(),
             max_message_size: 1 << 18,
             partial_delivery_point: usize::MAX,
             fragment_interleave: false,

@@ -35,5 +35,6 @@ pub use status::{
 };
 pub use types::{
     AbortError, AssociationId, ConfigureError, Connect, ConnectError, PathAddress, PathConfig,
-    PathError, ReceivedMessage, SendError, SendInfo, ShutdownError, TagOwner, Transmit,
+    PathError, ReceivedMessage, SendError, SendInfo, ShutdownError, StreamError, StreamScheduler,
+    TagOwner, Transmit,
 };

@@ -8,6 +8,26 @@ use bytes::Bytes;
 
 use crate::EndpointConfig;
 
+/// Which of the streams that have something to send has the next turn (RFC 8260 section 3). A turn is a
+/// message, or, where messages may be interleaved, a fragment of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum StreamScheduler {
+    /// Messages leave in the order in which they came (section 3.1).
+    #[default]
+    FirstComeFirstServed,
+    /// The streams take turns (section 3.2).
+    RoundRobin,
+    /// The streams take turns, each filling a packet (section 3.3).
+    RoundRobinPerPacket,
+    /// The stream of the highest priority has the turn: the one whose value is lowest (section 3.4).
+    Priority,
+    /// Each stream sends as many bytes as any other (section 3.5).
+    FairCapacity,
+    /// Each stream sends bytes in proportion to its weight, its value (section 3.6); 0 counts as 1.
+    WeightedFairQueueing,
+}
+
 /// Where a packet goes to or came from: the far end of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathAddress {
@@ -197,6 +217,17 @@ pub enum PathError {
     /// The address is not proved to be the peer's yet (section 5.4).
     #[error("the address is not confirmed yet")]
     NotConfirmed,
+}
+
+/// Why something could not be done to a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// There is no such association, or it has ended.
+    #[error("no such association")]
+    UnknownAssociation,
+    /// The association has no such outbound stream.
+    #[error("no such outbound stream")]
+    InvalidStream,
 }
 
 /// Why `configure` refused.

@@ -1,10 +1,14 @@
 //! What is told of messages that were not acknowledged when an association ends (RFC 9260
 //! sections 11.1.14, 11.1.15 and 11.2.2): fragments put together to messages again.
 
+use std::collections::BTreeMap;
+
 use bytes::{Bytes, BytesMut};
 
-use super::transmit_queue::MessageFragment;
+use super::message_fragment::MessageFragment;
+use super::transmit_queue::RemovedMessage;
 use crate::SendInfo;
+use crate::packet::Mid;
 
 /// A message that is not known to be delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,70 +21,68 @@ pub(crate) struct FailedMessage {
 }
 
 /// Puts together the messages of `fragments`, which were sent in this order, and of `waiting`, the
-/// messages behind them: information, what was not sent, and whether some was.
+/// messages of which the last fragment was not sent.
 pub(crate) fn collect_failed(
     fragments: impl Iterator<Item = MessageFragment>,
-    waiting: impl Iterator<Item = (SendInfo, Bytes, bool)>,
+    waiting: impl Iterator<Item = RemovedMessage>,
 ) -> Vec<FailedMessage> {
-    let mut failed = Vec::new();
-    let mut open: Option<OpenMessage> = None;
+    let mut messages: Vec<SplitMessage> = Vec::new();
+    // Where the messages are that more may follow of: fragments of several may alternate.
+    let mut open: BTreeMap<MessageKey, usize> = BTreeMap::new();
     for fragment in fragments {
-        if let Some(before) = open.take_if(|before| !before.goes_on_with(&fragment)) {
-            failed.push(before.close());
-        }
-        open.get_or_insert_with(|| OpenMessage::new(&fragment))
-            .parts
-            .push(fragment.payload);
-        if let Some(whole) = open.take_if(|_| fragment.ending) {
-            failed.push(whole.close());
-        }
-    }
-    for (info, rest, was_sent) in waiting {
-        let mut payload = rest;
-        if let Some(mut begun) = open.take() {
-            if was_sent {
-                begun.parts.push(payload);
-                payload = begun.join();
-            } else {
-                failed.push(begun.close());
+        let key = (fragment.stream, fragment.unordered, fragment.mid.0);
+        let begun = open.get(&key).and_then(|index| messages.get_mut(*index));
+        match begun {
+            Some(message) => message.parts.push(fragment.payload),
+            None => {
+                if !fragment.ending {
+                    open.insert(key, messages.len());
+                }
+                messages.push(SplitMessage {
+                    info: fragment.info(),
+                    parts: vec![fragment.payload],
+                    was_sent: true,
+                });
             }
         }
-        failed.push(FailedMessage {
-            info,
-            payload,
-            was_sent,
-        });
     }
-    failed.extend(open.map(OpenMessage::close));
-    failed
-}
-
-/// A message whose last fragment has not been seen.
-struct OpenMessage {
-    first: MessageFragment,
-    parts: Vec<Bytes>,
-}
-
-impl OpenMessage {
-    fn new(first: &MessageFragment) -> OpenMessage {
-        OpenMessage {
-            first: MessageFragment {
-                payload: Bytes::new(),
-                ..first.clone()
-            },
-            parts: Vec::new(),
+    for RemovedMessage {
+        info,
+        rest,
+        sent_as,
+    } in waiting
+    {
+        let begun = sent_as
+            .and_then(|Mid(mid)| open.get(&(info.stream, info.unordered, mid)))
+            .and_then(|index| messages.get_mut(*index));
+        match begun {
+            Some(message) => {
+                message.info = info;
+                message.parts.push(rest);
+            }
+            None => messages.push(SplitMessage {
+                info,
+                parts: vec![rest],
+                was_sent: sent_as.is_some(),
+            }),
         }
     }
+    messages.into_iter().map(SplitMessage::joined).collect()
+}
 
-    fn goes_on_with(&self, fragment: &MessageFragment) -> bool {
-        let first = &self.first;
-        !fragment.beginning
-            && (first.stream, first.ssn, first.unordered)
-                == (fragment.stream, fragment.ssn, fragment.unordered)
-    }
+/// The stream, the order, and the number of a message.
+type MessageKey = (u16, bool, u32);
 
-    fn join(&mut self) -> Bytes {
-        match &mut self.parts[..] {
+/// A message in as many parts as it was sent in.
+struct SplitMessage {
+    info: SendInfo,
+    parts: Vec<Bytes>,
+    was_sent: bool,
+}
+
+impl SplitMessage {
+    fn joined(mut self) -> FailedMessage {
+        let payload = match &mut self.parts[..] {
             [only] => std::mem::take(only),
             parts => {
                 let mut joined = BytesMut::with_capacity(parts.iter().map(Bytes::len).sum());
@@ -89,14 +91,11 @@ impl OpenMessage {
                 }
                 joined.freeze()
             }
-        }
-    }
-
-    fn close(mut self) -> FailedMessage {
+        };
         FailedMessage {
-            payload: self.join(),
-            info: self.first.info(),
-            was_sent: true,
+            info: self.info,
+            payload,
+            was_sent: self.was_sent,
         }
     }
 }
@@ -104,14 +103,13 @@ impl OpenMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Ssn;
 
-    fn fragment(ssn: u16, bits: &str, payload: &'static str) -> MessageFragment {
+    fn fragment(mid: u32, bits: &str, payload: &'static str) -> MessageFragment {
         MessageFragment {
             stream: 1,
-            ssn: Ssn(ssn),
+            mid: Mid(mid),
             ppid: 2,
-            context: u32::from(ssn) + 100,
+            context: mid + 100,
             unordered: false,
             immediate: false,
             beginning: bits.contains('B'),
@@ -137,7 +135,12 @@ mod tests {
             context: 103,
             ..SendInfo::default()
         };
-        let waiting = [(info, "h".into(), true), (info, "i".into(), false)];
+        let message = |rest: &'static str, sent_as| RemovedMessage {
+            info,
+            rest: rest.into(),
+            sent_as,
+        };
+        let waiting = [message("h", Some(Mid(3))), message("i", None)];
         let failed = collect_failed(fragments.into_iter(), waiting.into_iter());
         let seen: Vec<_> = failed
             .iter()
@@ -153,9 +156,37 @@ mod tests {
                 (103, b"i", false),
             ]
         );
+        let acknowledged =
+            collect_failed(std::iter::empty(), [message("j", Some(Mid(4)))].into_iter());
+        assert!(acknowledged[0].was_sent, "its first fragment was");
         let nothing = collect_failed(std::iter::empty(), std::iter::empty());
         assert_eq!(nothing, []);
         let sent_only = collect_failed([fragment(0, "B", "a")].into_iter(), std::iter::empty());
         assert_eq!(sent_only.len(), 1);
+    }
+
+    #[test]
+    fn puts_interleaved_messages_together() {
+        let on_stream = |stream, mid, bits, payload| MessageFragment {
+            stream,
+            ..fragment(mid, bits, payload)
+        };
+        let unordered = MessageFragment {
+            unordered: true,
+            ..on_stream(2, 0, "", "z")
+        };
+        let fragments = [
+            on_stream(1, 0, "B", "a"),
+            on_stream(2, 0, "B", "x"),
+            unordered,
+            on_stream(1, 0, "E", "b"),
+            on_stream(2, 0, "", "y"),
+        ];
+        let failed = collect_failed(fragments.into_iter(), std::iter::empty());
+        let seen: Vec<_> = failed
+            .iter()
+            .map(|failed| (failed.info.stream, &failed.payload[..]))
+            .collect();
+        assert_eq!(seen, [(1, &b"ab"[..]), (2, b"xy"), (2, b"z")]);
     }
 }

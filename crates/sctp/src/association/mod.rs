@@ -1,7 +1,8 @@
 //! One association (RFC 9260), put together from parts that know nothing of each other:
 //!
 //! - `setup`, `capabilities` and `cookie`: the handshake,
-//! - `transmit_queue`, `outstanding` with `gap_blocks`, and `streams`, joined by `sender`: what goes out,
+//! - `transmit_queue` with its streams and schedulers, and `outstanding` with `gap_blocks`, both of
+//!   `message_fragment`s, joined by `sender`: what goes out,
 //! - `received_tsns`, `reassembly`, `shared_copies`, `streams` and `acknowledge`, joined by `receiver`:
 //!   what comes in,
 //! - `local_addresses`: our own ones,
@@ -24,6 +25,7 @@ mod icmp;
 mod input;
 mod karn;
 mod local_addresses;
+mod message_fragment;
 mod output;
 mod outstanding;
 mod path;
@@ -39,6 +41,7 @@ mod sender;
 pub(crate) mod setup;
 mod shared_copies;
 mod shutdown;
+mod stream_settings;
 mod streams;
 mod transitions;
 mod transmit_queue;
@@ -154,7 +157,12 @@ impl Association {
             routing: Routing::new(),
             extensions: Extensions::NONE,
             receiver: Receiver::new(Tsn(0), 0, config),
-            sender: Sender::new(initial_tsn, config.outbound_streams, 0),
+            sender: Sender::new(
+                initial_tsn,
+                config.outbound_streams,
+                0,
+                config.stream_scheduler,
+            ),
             setup: Some(Box::new(Setup::new())),
             shutdown: Shutdown::default(),
             error_count: 0,
@@ -206,6 +214,7 @@ impl Association {
                 cookie.local_initial_tsn,
                 cookie.capabilities.outbound_streams,
                 cookie.peer_a_rwnd,
+                config.stream_scheduler,
             ),
             setup: None,
             shutdown: Shutdown::default(),

@@ -326,17 +326,16 @@ impl Association {
 
     /// Tells of messages whose life time has ended before they could leave (section 11.1.5).
     fn expire_messages(&mut self, context: &mut Context<'_>) {
-        let mut any = false;
-        while let Some((info, payload)) = self.sender.take_expired(context.now) {
-            any = true;
-            context.events.push_back(Event::SendFailed {
-                id: self.id,
-                info,
-                payload,
-                was_sent: false,
-            });
-        }
-        if any {
+        let expired = self.sender.take_expired(context.now);
+        if !expired.is_empty() {
+            for message in expired {
+                context.events.push_back(Event::SendFailed {
+                    id: self.id,
+                    info: message.info,
+                    payload: message.rest,
+                    was_sent: false,
+                });
+            }
             if self.sender.take_room_again(context.config) {
                 context.events.push_back(Event::Writable { id: self.id });
             }

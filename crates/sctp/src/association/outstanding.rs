@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use super::gap_blocks::{OffsetRange, for_each_only_in, read_gaps, rebase};
 use super::karn::Karn;
+use super::message_fragment::MessageFragment;
 use super::path_id::PathId;
-use super::transmit_queue::MessageFragment;
 use crate::packet::{GapAckBlock, Tsn};
 
 /// The third miss indication is the one that counts (section 7.2.4).

@@ -15,10 +15,9 @@ use super::outstanding::{Loss, OutstandingData};
 use super::path::Path;
 use super::path_id::PathId;
 use super::path_list::Paths;
-use super::streams::OutboundStreams;
-use super::transmit_queue::TransmitQueue;
+use super::transmit_queue::{RemovedMessage, TransmitQueue};
 use crate::packet::{CommonHeader, Data, PacketWriter, Tsn};
-use crate::{EndpointConfig, PathState, SendError, SendInfo};
+use crate::{EndpointConfig, PathState, SendError, SendInfo, StreamError, StreamScheduler};
 use window_probe::WindowProbe;
 
 /// Chunks that may be outstanding: the offsets of Gap Ack Blocks have 16 bits (section 3.3.4), and
@@ -29,7 +28,6 @@ const MAX_OUTSTANDING: usize = 32_767;
 #[derive(Debug)]
 pub(crate) struct Sender {
     queue: TransmitQueue,
-    streams: OutboundStreams,
     outstanding: OutstandingData,
     /// The a_rwnd that the peer said last.
     peer_window: usize,
@@ -73,10 +71,14 @@ pub(crate) struct NeverSent;
 
 impl Sender {
     /// A sender whose first TSN is `initial`, on `streams` streams.
-    pub(crate) fn new(initial: Tsn, streams: u16, peer_window: u32) -> Sender {
+    pub(crate) fn new(
+        initial: Tsn,
+        streams: u16,
+        peer_window: u32,
+        scheduler: StreamScheduler,
+    ) -> Sender {
         Sender {
-            queue: TransmitQueue::new(),
-            streams: OutboundStreams::new(streams),
+            queue: TransmitQueue::new(streams, scheduler),
             outstanding: OutstandingData::new(initial),
             peer_window: peer_window as usize,
             fast_recovery_exit: None,
@@ -90,17 +92,16 @@ impl Sender {
     /// Learns what the peer allows (section 5.1.1). What had gone out with a COOKIE ECHO before was
     /// thrown away with it, so it counts as never sent; none of it may be in flight any more. Gives
     /// back the messages that have no stream, whole.
-    pub(crate) fn learn_peer(&mut self, window: u32, streams: u16) -> Vec<(SendInfo, Bytes)> {
+    pub(crate) fn learn_peer(&mut self, window: u32, streams: u16) -> Vec<RemovedMessage> {
         self.peer_window = window as usize;
         self.queue.put_back(self.outstanding.take_all());
-        self.streams = OutboundStreams::new(self.streams.count().min(streams));
         self.probe = WindowProbe::None;
-        self.queue.remove_streams_from(self.streams.count())
+        self.queue.set_streams(self.streams().min(streams))
     }
 
     /// How many streams there are.
     pub(crate) fn streams(&self) -> u16 {
-        self.streams.count()
+        self.queue.streams()
     }
 
     /// Whether all messages are sent and acknowledged for good.
@@ -141,7 +142,7 @@ impl Sender {
         if payload.is_empty() {
             return Err(SendError::Empty);
         }
-        if info.stream >= self.streams.count() {
+        if info.stream >= self.queue.streams() {
             return Err(SendError::InvalidStream);
         }
         if payload.len() > config.max_message_size.min(config.send_buffer) {
@@ -158,7 +159,10 @@ impl Sender {
     /// Begins anew for a peer that restarted: what it had not acknowledged is gone. Tells whether
     /// there is room again after a message was refused.
     pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, peer_window: u32) -> bool {
-        let before = std::mem::replace(self, Sender::new(initial, streams, peer_window));
+        let fresh = Sender::new(initial, streams, peer_window, self.queue.scheduler());
+        let before = std::mem::replace(self, fresh);
+        self.queue = before.queue;
+        self.queue.restart(streams);
         before.refused
     }
 
@@ -172,7 +176,33 @@ impl Sender {
 
     /// Forgets everything: the association is over.
     pub(crate) fn close(&mut self) {
-        *self = Sender::new(Tsn(0), 0, 0);
+        *self = Sender::new(Tsn(0), 0, 0, self.queue.scheduler());
+    }
+
+    // --- Scheduling ---
+
+    /// Which scheduler decides whose turn it is.
+    pub(crate) fn stream_scheduler(&self) -> StreamScheduler {
+        self.queue.scheduler()
+    }
+
+    /// Has another scheduler decide.
+    pub(crate) fn set_stream_scheduler(&mut self, scheduler: StreamScheduler) {
+        self.queue.set_scheduler(scheduler);
+    }
+
+    /// The weight or priority of a stream; `None` if there is no such stream.
+    pub(crate) fn stream_value(&self, stream: u16) -> Option<u16> {
+        (stream < self.streams()).then(|| self.queue.value(stream))
+    }
+
+    /// Sets the weight or priority of a stream.
+    pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) -> Result<(), StreamError> {
+        if stream >= self.streams() {
+            return Err(StreamError::InvalidStream);
+        }
+        self.queue.set_value(stream, value);
+        Ok(())
     }
 
     // --- Sending ---
@@ -214,8 +244,8 @@ impl Sender {
         self.fast_retransmit.take_if(|path| *path == from);
     }
 
-    /// Takes out the next message when its life time has ended before any of it was sent.
-    pub(crate) fn take_expired(&mut self, now: Instant) -> Option<(SendInfo, Bytes)> {
+    /// Takes out the messages whose life time has ended before any of them was sent.
+    pub(crate) fn take_expired(&mut self, now: Instant) -> Vec<RemovedMessage> {
         self.queue.take_expired(now)
     }
 
@@ -260,6 +290,7 @@ impl Sender {
         if allowed && !self.outstanding.has_lost() && !self.is_held_back(writer.remaining(), config)
         {
             self.write_new(now, writer, path, paths, immediate, &mut counts);
+            self.queue.end_packet();
         }
         counts
     }
@@ -409,7 +440,7 @@ impl Sender {
                 return;
             }
             let beyond_window = size > self.peer_rwnd();
-            let Some(fragment) = self.queue.take(max, &mut self.streams) else {
+            let Some(fragment) = self.queue.take(max) else {
                 return;
             };
             let tsn = self.outstanding.next_tsn();

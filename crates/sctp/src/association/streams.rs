@@ -1,5 +1,5 @@
-//! The streams of an association (RFC 9260 sections 6.5 and 6.6): order within each, none between
-//! them. These parts know stream sequence numbers; of TSNs only which ones a message had.
+//! The peer's streams (RFC 9260 sections 6.5 and 6.6): order within each, none between them. This part
+//! knows stream sequence numbers; of TSNs only which ones a message had.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -235,45 +235,6 @@ impl InboundStreams {
     }
 }
 
-/// Our streams: numbers the ordered messages of each.
-#[derive(Debug)]
-pub(crate) struct OutboundStreams {
-    count: u16,
-    /// The next sequence number of each stream; streams beyond the end have not been used.
-    next: Vec<Ssn>,
-}
-
-impl OutboundStreams {
-    /// `count` streams that carried nothing yet.
-    pub(crate) fn new(count: u16) -> OutboundStreams {
-        OutboundStreams {
-            count,
-            next: Vec::new(),
-        }
-    }
-
-    /// How many streams there are.
-    pub(crate) fn count(&self) -> u16 {
-        self.count
-    }
-
-    /// The sequence number of the next ordered message on `stream`.
-    pub(crate) fn assign(&mut self, stream: u16) -> Ssn {
-        let index = usize::from(stream);
-        if index >= self.next.len() {
-            self.next.resize(index + 1, Ssn(0));
-        }
-        match self.next.get_mut(index) {
-            Some(next) => {
-                let assigned = *next;
-                *next = next.next();
-                assigned
-            }
-            None => Ssn(0),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -388,17 +349,5 @@ mod tests {
                 Err(SequenceNumberReused)
             );
         }
-    }
-
-    #[test]
-    fn numbers_the_messages_of_each_stream() {
-        let mut streams = OutboundStreams::new(10);
-        assert_eq!(streams.assign(4), Ssn(0));
-        assert_eq!(streams.assign(4), Ssn(1));
-        assert_eq!(streams.assign(0), Ssn(0));
-        for _ in 0..=u16::MAX - 2 {
-            streams.assign(4);
-        }
-        assert_eq!(streams.assign(4), Ssn(0), "goes around");
     }
 }

@@ -1,115 +1,117 @@
-//! User messages that wait to be sent (RFC 9260 section 6), and their cutting into DATA chunks
-//! (section 6.9).
+//! User messages that wait to be sent (RFC 9260 section 6), and their cutting into fragments
+//! (section 6.9): a queue for each stream, and a scheduler that says whose turn it is (RFC 8260
+//! section 3).
 //!
-//! Messages leave in the order in which they came. This part knows sizes and streams; when a
-//! chunk may leave is decided elsewhere.
+//! This part knows sizes and streams; when a chunk may leave is decided elsewhere.
 
-use std::collections::VecDeque;
+mod messages;
+mod outbound_streams;
+mod scheduler;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::net::IpAddr;
 use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 
-use super::streams::OutboundStreams;
-use crate::SendInfo;
-use crate::packet::{Data, Ssn, Tsn};
-
-/// A chunk of a user message: what a DATA chunk says, but for its TSN.
-#[derive(Debug, Clone)]
-pub(crate) struct MessageFragment {
-    pub(crate) stream: u16,
-    pub(crate) ssn: Ssn,
-    pub(crate) ppid: u32,
-    /// The user's, see [`SendInfo::context`].
-    pub(crate) context: u32,
-    pub(crate) unordered: bool,
-    pub(crate) immediate: bool,
-    pub(crate) beginning: bool,
-    pub(crate) ending: bool,
-    pub(crate) payload: Bytes,
-}
-
-impl MessageFragment {
-    /// The DATA chunk with which it goes out.
-    pub(crate) fn chunk(&self, tsn: Tsn, immediate: bool) -> Data<'_> {
-        Data {
-            immediate: self.immediate || immediate,
-            unordered: self.unordered,
-            beginning: self.beginning,
-            ending: self.ending,
-            tsn,
-            stream: self.stream,
-            ssn: self.ssn,
-            ppid: self.ppid,
-            user_data: &self.payload,
-        }
-    }
-
-    /// How its message was sent, as far as it is still known: where it should have gone, and
-    /// within which time, matters no more once it has left.
-    pub(crate) fn info(&self) -> SendInfo {
-        SendInfo {
-            stream: self.stream,
-            ppid: self.ppid,
-            unordered: self.unordered,
-            sack_immediately: self.immediate,
-            context: self.context,
-            ..SendInfo::default()
-        }
-    }
-
-    /// The size of that DATA chunk with its padding, in bytes: what it counts for in congestion
-    /// control (section 7.2).
-    pub(crate) fn chunk_size(&self) -> usize {
-        (Data::OVERHEAD + self.payload.len()).next_multiple_of(4)
-    }
-}
+use super::message_fragment::MessageFragment;
+use crate::packet::Mid;
+use crate::{SendInfo, StreamScheduler};
+use messages::{MessageId, MessageList, Messages, QueuedMessage};
+use outbound_streams::OutboundStreams;
+use scheduler::{Candidate, Scheduler, scheduler};
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct TransmitQueue {
-    messages: VecDeque<QueuedMessage>,
+    messages: Messages,
+    streams: OutboundStreams,
+    scheduler: Box<dyn Scheduler>,
+    scheduler_name: StreamScheduler,
+    /// The streams that wait for their turn; the lowest rank is next.
+    waiting: BinaryHeap<Reverse<Turn>>,
+    /// The turn that has begun.
+    turn: Option<Turn>,
+    /// Bytes of user data that wait.
     bytes: usize,
-    /// How many of them have a life time.
-    expiring: usize,
-    /// How many of them are not to be held back.
+    /// The messages with a life time of which nothing was sent.
+    expiring: BTreeSet<(Instant, MessageId)>,
+    /// How many messages are not to be held back.
     unbundled: usize,
+    /// The place of the next message in the order in which they come.
+    next_arrival: u64,
+    /// The place of the next one that is put back in front of all others.
+    next_put_back: u64,
 }
 
-#[derive(Debug)]
-struct QueuedMessage {
-    info: SendInfo,
-    /// What has not been taken yet.
-    rest: Bytes,
-    /// Assigned when the first fragment is taken.
-    ssn: Option<Ssn>,
-    /// When its life time ends.
-    expires_at: Option<Instant>,
+/// The turn of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    rank: u128,
+    stream: u16,
+}
+
+/// A message that was taken out of the queue and will not be sent, or not all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RemovedMessage {
+    pub(crate) info: SendInfo,
+    /// What was not sent of it.
+    pub(crate) rest: Bytes,
+    /// The number under which the other part was sent.
+    pub(crate) sent_as: Option<Mid>,
 }
 
 impl TransmitQueue {
-    /// An empty queue.
-    pub(crate) fn new() -> TransmitQueue {
-        TransmitQueue::default()
+    /// An empty queue for `streams` streams.
+    pub(crate) fn new(streams: u16, name: StreamScheduler) -> TransmitQueue {
+        const MIDDLE: u64 = 1 << 63;
+        TransmitQueue {
+            messages: Messages::default(),
+            streams: OutboundStreams::new(streams),
+            scheduler: scheduler(name),
+            scheduler_name: name,
+            waiting: BinaryHeap::new(),
+            turn: None,
+            bytes: 0,
+            expiring: BTreeSet::new(),
+            unbundled: 0,
+            next_arrival: MIDDLE,
+            next_put_back: MIDDLE - 1,
+        }
+    }
+
+    /// How many streams there are.
+    pub(crate) fn streams(&self) -> u16 {
+        self.streams.count()
     }
 
     /// Appends a message that came from the user `now`.
     pub(crate) fn push(&mut self, now: Instant, info: SendInfo, payload: Bytes) {
+        let Some(stream) = self.streams.entry(info.stream) else {
+            return;
+        };
         self.bytes += payload.len();
-        let expires_at = info.life_time.and_then(|time| now.checked_add(time));
-        self.expiring += usize::from(expires_at.is_some());
         self.unbundled += usize::from(info.unbundled);
-        self.messages.push_back(QueuedMessage {
+        let expires_at = info.life_time.and_then(|time| now.checked_add(time));
+        let message = QueuedMessage {
             info,
             rest: payload,
-            ssn: None,
+            mid: None,
             expires_at,
-        });
+            arrival: self.next_arrival,
+        };
+        self.next_arrival += 1;
+        let id = self.messages.push_back(&mut stream.messages, message);
+        if let Some(expires_at) = expires_at {
+            self.expiring.insert((expires_at, id));
+        }
+        self.schedule(info.stream);
     }
 
     /// Where the next fragment is to go, if the user said so.
     pub(crate) fn next_destination(&self) -> Option<IpAddr> {
-        self.messages.front().and_then(|message| message.info.path)
+        self.next_message().and_then(|message| message.info.path)
     }
 
     /// Whether there is a message that is not to be held back for the sake of bundling, nor those
@@ -118,36 +120,9 @@ impl TransmitQueue {
         self.unbundled > 0
     }
 
-    /// Takes out the next message when its life time has ended and none of it was sent
-    /// (section 11.1.5).
-    pub(crate) fn take_expired(&mut self, now: Instant) -> Option<(SendInfo, Bytes)> {
-        if self.expiring == 0 {
-            return None;
-        }
-        let message = self.messages.pop_front_if(|message| {
-            message.ssn.is_none()
-                && message
-                    .expires_at
-                    .is_some_and(|expires_at| expires_at <= now)
-        })?;
-        self.expiring -= 1;
-        self.unbundled -= usize::from(message.info.unbundled);
-        self.bytes -= message.rest.len();
-        Some((message.info, message.rest))
-    }
-
-    /// Takes out all messages: the association is over. Tells of each whether some of it was sent.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (SendInfo, Bytes, bool)> + use<> {
-        let before = std::mem::take(self);
-        before
-            .messages
-            .into_iter()
-            .map(|message| (message.info, message.rest, message.ssn.is_some()))
-    }
-
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.messages.len() == 0
     }
 
     /// How many messages wait, wholly or in part.
@@ -162,40 +137,262 @@ impl TransmitQueue {
 
     /// How many bytes of user data the next fragment has when none may have more than `max`.
     pub(crate) fn next_size(&self, max: usize) -> Option<usize> {
-        self.messages
-            .front()
+        self.next_message()
             .map(|message| fragment_size(message.rest.len(), max))
     }
 
     /// Takes the next fragment, of at most `max` bytes of user data.
-    pub(crate) fn take(
-        &mut self,
-        max: usize,
-        streams: &mut OutboundStreams,
-    ) -> Option<MessageFragment> {
-        let message = self.messages.front_mut()?;
-        let beginning = message.ssn.is_none();
-        let info = message.info;
-        let ssn = *message.ssn.get_or_insert_with(|| {
-            if info.unordered {
-                Ssn(0)
-            } else {
-                streams.assign(info.stream)
+    pub(crate) fn take(&mut self, max: usize) -> Option<MessageFragment> {
+        let turn = match self.turn {
+            Some(turn) => turn,
+            None => self.waiting.pop()?.0,
+        };
+        self.turn = Some(turn);
+        let fragment = self.take_from(turn, max)?;
+        if fragment.ending && !self.scheduler.fills_packets() {
+            self.end_turn();
+        }
+        Some(fragment)
+    }
+
+    /// The packet for which fragments were taken is full.
+    pub(crate) fn end_packet(&mut self) {
+        let goes_on = self
+            .turn
+            .is_some_and(|turn| self.is_message_begun(turn.stream));
+        if !goes_on {
+            self.end_turn();
+        }
+    }
+
+    /// Puts back fragments that count as never taken: all that were, in their order. They leave again
+    /// with new numbers, as do all messages to come.
+    pub(crate) fn put_back(&mut self, fragments: impl DoubleEndedIterator<Item = MessageFragment>) {
+        // From the last one on, each goes in front of the rest of its message.
+        for fragment in fragments.rev() {
+            self.bytes += fragment.payload.len();
+            let Some(stream) = self.streams.entry(fragment.stream) else {
+                continue;
+            };
+            let rest = stream
+                .messages
+                .first()
+                .filter(|_| !fragment.ending)
+                .and_then(|id| self.messages.get_mut(id));
+            match rest {
+                Some(message) => {
+                    message.rest = [&fragment.payload[..], &message.rest[..]].concat().into();
+                    message.mid = None;
+                    message.expires_at = None;
+                }
+                None => {
+                    let message = QueuedMessage {
+                        info: fragment.info(),
+                        rest: fragment.payload,
+                        mid: None,
+                        expires_at: None,
+                        arrival: self.next_put_back,
+                    };
+                    self.next_put_back -= 1;
+                    self.messages.push_front(&mut stream.messages, message);
+                }
             }
-        });
+        }
+        self.reset_numbers();
+        self.turn = None;
+        self.rank_anew(|_| true);
+    }
+
+    /// Takes out the messages of which nothing was sent before their life time ended
+    /// (RFC 9260 section 11.1.5).
+    pub(crate) fn take_expired(&mut self, now: Instant) -> Vec<RemovedMessage> {
+        let mut expired = Vec::new();
+        while let Some((_, id)) = self.expiring.first().filter(|(at, _)| *at <= now).copied() {
+            self.expiring.pop_first();
+            expired.push(id);
+        }
+        self.remove(expired)
+    }
+
+    /// Changes how many streams there are, and takes out the messages for streams that there are not
+    /// after all (RFC 9260 section 5.1.1).
+    pub(crate) fn set_streams(&mut self, count: u16) -> Vec<RemovedMessage> {
+        self.streams.set_count(count);
+        let mut without_stream: Vec<(u64, MessageId)> = self
+            .messages
+            .iter()
+            .filter(|(_, message)| message.info.stream >= count)
+            .map(|(id, message)| (message.arrival, id))
+            .collect();
+        without_stream.sort_unstable();
+        self.remove(without_stream.into_iter().map(|(_, id)| id))
+    }
+
+    /// Takes out messages that are in the queue.
+    pub(crate) fn remove(
+        &mut self,
+        messages: impl IntoIterator<Item = MessageId>,
+    ) -> Vec<RemovedMessage> {
+        let mut streams = BTreeSet::new();
+        let removed: Vec<RemovedMessage> = messages
+            .into_iter()
+            .filter_map(|id| {
+                let message = self.unlink(id)?;
+                streams.insert(message.info.stream);
+                Some(RemovedMessage::from(message))
+            })
+            .collect();
+        if removed.is_empty() {
+            return removed;
+        }
+        if self
+            .turn
+            .is_some_and(|turn| !self.is_message_begun(turn.stream))
+        {
+            self.turn = None;
+        }
+        self.rank_anew(|stream| streams.contains(&stream));
+        removed
+    }
+
+    /// Takes out all messages in the order in which they came: the association is over.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = RemovedMessage> + use<> {
+        self.take_messages().take_all().map(RemovedMessage::from)
+    }
+
+    /// Begins anew, without messages, for a peer that restarted: what the user has set for streams
+    /// stays.
+    pub(crate) fn restart(&mut self, streams: u16) {
+        self.take_messages();
+        self.streams.set_count(streams);
+        self.reset_numbers();
+    }
+
+    // --- Scheduling ---
+
+    /// The name of the scheduler.
+    pub(crate) fn scheduler(&self) -> StreamScheduler {
+        self.scheduler_name
+    }
+
+    /// Has another scheduler decide from now on. A message in part sent goes on.
+    pub(crate) fn set_scheduler(&mut self, name: StreamScheduler) {
+        self.scheduler = scheduler(name);
+        self.scheduler_name = name;
+        self.rank_anew(|_| true);
+    }
+
+    /// What the scheduler is to know of a stream.
+    pub(crate) fn value(&self, stream: u16) -> u16 {
+        self.streams.get(stream).map_or(0, |stream| stream.value)
+    }
+
+    /// Sets what the scheduler is to know of a stream.
+    pub(crate) fn set_value(&mut self, number: u16, value: u16) {
+        if let Some(stream) = self.streams.entry(number) {
+            stream.value = value;
+            self.rank_anew(|stream| stream == number);
+        }
+    }
+
+    /// The message whose fragment is next.
+    fn next_message(&self) -> Option<&QueuedMessage> {
+        let turn = match &self.turn {
+            Some(turn) => turn,
+            None => &self.waiting.peek()?.0,
+        };
+        self.first_of(turn.stream)
+    }
+
+    /// The message of a stream that leaves first.
+    fn first_of(&self, stream: u16) -> Option<&QueuedMessage> {
+        let id = self.streams.get(stream)?.messages.first()?;
+        self.messages.get(id)
+    }
+
+    /// Whether a part of the first message of a stream was sent.
+    fn is_message_begun(&self, stream: u16) -> bool {
+        self.first_of(stream)
+            .is_some_and(|message| message.mid.is_some())
+    }
+
+    /// Has a stream wait for its turn if it has something to send.
+    fn schedule(&mut self, number: u16) {
+        let Some(stream) = self.streams.get_mut(number) else {
+            return;
+        };
+        let first = stream
+            .messages
+            .first()
+            .and_then(|id| self.messages.get(id))
+            .filter(|_| !stream.is_scheduled);
+        if let Some(message) = first {
+            stream.is_scheduled = true;
+            let rank = self.scheduler.rank(Candidate {
+                stream: number,
+                value: stream.value,
+                arrival: message.arrival,
+            });
+            self.waiting.push(Reverse(Turn {
+                rank,
+                stream: number,
+            }));
+        }
+    }
+
+    /// Ends the turn that has begun.
+    fn end_turn(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            if let Some(stream) = self.streams.get_mut(turn.stream) {
+                stream.is_scheduled = false;
+            }
+            self.schedule(turn.stream);
+        }
+    }
+
+    /// Ranks those of the waiting streams anew that `which` names.
+    fn rank_anew(&mut self, which: impl Fn(u16) -> bool) {
+        self.waiting.retain(|Reverse(turn)| !which(turn.stream));
+        let has_turn = self.turn.map(|turn| turn.stream);
+        let mut changed = Vec::new();
+        for (number, stream) in self.streams.iter_mut() {
+            if which(number) && has_turn != Some(number) {
+                stream.is_scheduled = false;
+                changed.push(number);
+            }
+        }
+        for stream in changed {
+            self.schedule(stream);
+        }
+    }
+
+    /// Takes a fragment of the stream whose turn it is.
+    fn take_from(&mut self, turn: Turn, max: usize) -> Option<MessageFragment> {
+        let stream = self.streams.get_mut(turn.stream)?;
+        let id = stream.messages.first()?;
+        let message = self.messages.get_mut(id)?;
+        let info = message.info;
+        let beginning = message.mid.is_none();
+        if beginning && let Some(expires_at) = message.expires_at {
+            self.expiring.remove(&(expires_at, id));
+        }
+        let mid = *message
+            .mid
+            .get_or_insert_with(|| stream.assign(info.unordered));
         let payload = message
             .rest
             .split_to(fragment_size(message.rest.len(), max));
         let ending = !message.rest.has_remaining();
         self.bytes -= payload.len();
+        self.scheduler
+            .sent(turn.stream, stream.value, turn.rank, payload.len());
         if ending {
-            self.expiring -= usize::from(message.expires_at.is_some());
             self.unbundled -= usize::from(info.unbundled);
-            self.messages.pop_front();
+            self.messages.remove(&mut stream.messages, id);
         }
         Some(MessageFragment {
             stream: info.stream,
-            ssn,
+            mid,
             ppid: info.ppid,
             context: info.context,
             unordered: info.unordered,
@@ -206,46 +403,47 @@ impl TransmitQueue {
         })
     }
 
-    /// Puts back fragments that count as never taken: all that were, in their order. They leave again
-    /// with new sequence numbers.
-    pub(crate) fn put_back(&mut self, fragments: impl DoubleEndedIterator<Item = MessageFragment>) {
-        // From the last one on, each goes in front of the rest of its message.
-        for fragment in fragments.rev() {
-            self.bytes += fragment.payload.len();
-            match self.messages.front_mut().filter(|_| !fragment.ending) {
-                Some(message) => {
-                    message.rest = [fragment.payload, message.rest.split_off(0)]
-                        .concat()
-                        .into();
-                    message.ssn = None;
-                }
-                None => self.messages.push_front(QueuedMessage {
-                    info: fragment.info(),
-                    rest: fragment.payload,
-                    ssn: None,
-                    expires_at: None,
-                }),
-            }
+    /// Takes a message out of its stream, whatever that means for the turns.
+    fn unlink(&mut self, id: MessageId) -> Option<QueuedMessage> {
+        let number = self.messages.get(id)?.info.stream;
+        let stream = self.streams.get_mut(number)?;
+        let message = self.messages.remove(&mut stream.messages, id)?;
+        self.bytes -= message.rest.len();
+        self.unbundled -= usize::from(message.info.unbundled);
+        if let Some(expires_at) = message.expires_at {
+            self.expiring.remove(&(expires_at, id));
         }
+        Some(message)
     }
 
-    /// Takes out the messages for streams that there are not after all (section 5.1.1).
-    pub(crate) fn remove_streams_from(&mut self, count: u16) -> Vec<(SendInfo, Bytes)> {
-        let mut removed = Vec::new();
-        self.messages.retain_mut(|message| {
-            let valid = message.info.stream < count;
-            if !valid {
-                self.expiring -= usize::from(message.expires_at.is_some());
-                self.unbundled -= usize::from(message.info.unbundled);
-                removed.push((message.info, std::mem::take(&mut message.rest)));
-            }
-            valid
-        });
-        self.bytes -= removed
-            .iter()
-            .map(|(_, payload)| payload.len())
-            .sum::<usize>();
-        removed
+    /// Takes out all messages, and ends all turns.
+    fn take_messages(&mut self) -> Messages {
+        self.bytes = 0;
+        self.unbundled = 0;
+        self.expiring.clear();
+        self.waiting.clear();
+        self.turn = None;
+        for (_, stream) in self.streams.iter_mut() {
+            stream.messages = MessageList::default();
+            stream.is_scheduled = false;
+        }
+        std::mem::take(&mut self.messages)
+    }
+
+    fn reset_numbers(&mut self) {
+        for (_, stream) in self.streams.iter_mut() {
+            stream.reset_numbers();
+        }
+    }
+}
+
+impl From<QueuedMessage> for RemovedMessage {
+    fn from(message: QueuedMessage) -> RemovedMessage {
+        RemovedMessage {
+            info: message.info,
+            rest: message.rest,
+            sent_as: message.mid,
+        }
     }
 }
 
@@ -260,187 +458,4 @@ fn fragment_size(rest: usize, max: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn on_stream(stream: u16) -> SendInfo {
-        SendInfo {
-            stream,
-            ppid: 5,
-            ..SendInfo::default()
-        }
-    }
-
-    #[test]
-    fn cuts_messages_with_the_bits_of_section_6_9() {
-        let mut streams = OutboundStreams::new(10);
-        let mut queue = TransmitQueue::new();
-        queue.push(
-            Instant::now(),
-            on_stream(1),
-            Bytes::from_static(b"abcdefgh"),
-        );
-        queue.push(Instant::now(), on_stream(1), Bytes::from_static(b"ij"));
-        assert_eq!(queue.bytes(), 10);
-        let fragments: Vec<MessageFragment> =
-            std::iter::from_fn(|| queue.take(3, &mut streams)).collect();
-        let seen: Vec<_> = fragments
-            .iter()
-            .map(|fragment| {
-                (
-                    &fragment.payload[..],
-                    fragment.beginning,
-                    fragment.ending,
-                    fragment.ssn,
-                )
-            })
-            .collect();
-        assert_eq!(
-            seen,
-            [
-                (&b"abc"[..], true, false, Ssn(0)),
-                (b"def", false, false, Ssn(0)),
-                (b"gh", false, true, Ssn(0)),
-                (b"ij", true, true, Ssn(1)),
-            ]
-        );
-        assert!(queue.is_empty());
-        assert_eq!(queue.bytes(), 0);
-    }
-
-    #[test]
-    fn cuts_messages_into_as_few_pieces_of_one_size() {
-        let mut streams = OutboundStreams::new(10);
-        for (bytes, sizes) in [
-            (1000, &[1000][..]),
-            (1001, &[501, 500]),
-            (2048, &[683, 683, 682]),
-            (4000, &[1000; 4]),
-        ] {
-            let mut queue = TransmitQueue::new();
-            queue.push(Instant::now(), on_stream(1), vec![0; bytes].into());
-            assert_eq!(queue.next_size(1000), Some(sizes[0]));
-            let fragments = std::iter::from_fn(|| queue.take(1000, &mut streams));
-            let seen: Vec<usize> = fragments.map(|fragment| fragment.payload.len()).collect();
-            assert_eq!(seen, sizes);
-        }
-    }
-
-    #[test]
-    fn leaves_sequence_numbers_alone_for_unordered_messages() {
-        let mut streams = OutboundStreams::new(10);
-        let mut queue = TransmitQueue::new();
-        let unordered = SendInfo {
-            unordered: true,
-            ..on_stream(1)
-        };
-        queue.push(Instant::now(), unordered, Bytes::from_static(b"abc"));
-        queue.push(Instant::now(), on_stream(1), Bytes::from_static(b"def"));
-        assert!(queue.take(2, &mut streams).unwrap().unordered);
-        assert!(queue.take(2, &mut streams).unwrap().unordered);
-        assert_eq!(queue.take(3, &mut streams).unwrap().ssn, Ssn(0));
-    }
-
-    #[test]
-    fn asks_for_an_immediate_sack_with_the_last_piece_only() {
-        let mut streams = OutboundStreams::new(10);
-        let mut queue = TransmitQueue::new();
-        let immediate = SendInfo {
-            sack_immediately: true,
-            ..on_stream(1)
-        };
-        queue.push(Instant::now(), immediate, Bytes::from_static(b"abcd"));
-        assert!(!queue.take(2, &mut streams).unwrap().immediate);
-        assert!(queue.take(2, &mut streams).unwrap().immediate);
-    }
-
-    #[test]
-    fn takes_back_pieces_as_if_they_had_never_left() {
-        let mut streams = OutboundStreams::new(10);
-        let mut queue = TransmitQueue::new();
-        let immediate = SendInfo {
-            sack_immediately: true,
-            ..on_stream(1)
-        };
-        queue.push(Instant::now(), immediate, Bytes::from_static(b"abcdef"));
-        queue.push(Instant::now(), on_stream(2), Bytes::from_static(b"gh"));
-        queue.push(Instant::now(), on_stream(3), Bytes::from_static(b"ijklmn"));
-        queue.push(Instant::now(), on_stream(4), Bytes::from_static(b"op"));
-        let fragments: Vec<MessageFragment> =
-            (0..5).filter_map(|_| queue.take(2, &mut streams)).collect();
-        assert!(!fragments[4].ending, "cut in the middle");
-        queue.put_back(fragments.into_iter());
-        assert_eq!((queue.messages(), queue.bytes()), (4, 16));
-        let mut streams = OutboundStreams::new(10);
-        let fragments: Vec<MessageFragment> =
-            std::iter::from_fn(|| queue.take(100, &mut streams)).collect();
-        let seen: Vec<_> = fragments
-            .iter()
-            .map(|fragment| (fragment.stream, &fragment.payload[..], fragment.immediate))
-            .collect();
-        assert_eq!(
-            seen,
-            [
-                (1, &b"abcdef"[..], true),
-                (2, b"gh", false),
-                (3, b"ijklmn", false),
-                (4, b"op", false),
-            ]
-        );
-        assert!(
-            fragments
-                .iter()
-                .all(|fragment| fragment.beginning && fragment.ending)
-        );
-        assert!(fragments.iter().all(|fragment| fragment.ssn == Ssn(0)));
-    }
-
-    #[test]
-    fn gives_back_what_has_no_stream() {
-        let mut queue = TransmitQueue::new();
-        queue.push(Instant::now(), on_stream(1), Bytes::from_static(b"abcd"));
-        queue.push(Instant::now(), on_stream(7), Bytes::from_static(b"efg"));
-        let removed = queue.remove_streams_from(7);
-        assert_eq!(removed, [(on_stream(7), Bytes::from_static(b"efg"))]);
-        assert_eq!((queue.messages(), queue.bytes()), (1, 4));
-    }
-
-    #[test]
-    fn counts_chunks_with_header_and_padding() {
-        let mut streams = OutboundStreams::new(1);
-        let mut queue = TransmitQueue::new();
-        queue.push(Instant::now(), on_stream(0), Bytes::from_static(b"abcde"));
-        assert_eq!(queue.take(100, &mut streams).unwrap().chunk_size(), 24);
-    }
-
-    #[test]
-    fn gives_up_messages_whose_time_is_over_unless_they_have_begun_to_leave() {
-        let mut streams = OutboundStreams::new(10);
-        let mut queue = TransmitQueue::new();
-        let now = Instant::now();
-        let second = Duration::from_secs(1);
-        let expiring = SendInfo {
-            life_time: Some(second),
-            ..on_stream(1)
-        };
-        queue.push(now, expiring, Bytes::from_static(b"abcd"));
-        queue.push(now, expiring, Bytes::from_static(b"ef"));
-        queue.push(now, on_stream(1), Bytes::from_static(b"g"));
-        assert!(queue.take(2, &mut streams).is_some());
-        assert_eq!(queue.take_expired(now + second), None, "it is on its way");
-        assert!(queue.take(2, &mut streams).is_some());
-        assert_eq!(queue.take_expired(now), None);
-        let expired = queue.take_expired(now + second);
-        assert_eq!(expired, Some((expiring, Bytes::from_static(b"ef"))));
-        assert_eq!(queue.take_expired(now + second), None);
-        assert_eq!((queue.messages(), queue.bytes()), (1, 1));
-        let left = queue.take_all().map(|(_, rest, begun)| (rest, begun));
-        assert_eq!(
-            left.collect::<Vec<_>>(),
-            [(Bytes::from_static(b"g"), false)]
-        );
-        assert!(queue.is_empty());
-    }
-}
+mod tests;

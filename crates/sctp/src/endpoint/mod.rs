@@ -10,6 +10,7 @@ mod out_of_the_blue;
 mod rate_limits;
 mod receive_budget;
 mod remembered_tags;
+mod streams;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

@@ -33,7 +33,7 @@ pub use error::{FormatError, FormatErrorKind};
 pub use parameter::{
     Parameter, ParameterBuffer, ParameterIterator, ParameterType, Parameters, TypeList,
 };
-pub use serial::{Ssn, Tsn};
+pub use serial::{Mid, Ssn, Tsn};
 pub use tlv::{Tlv, Tlvs, UnrecognizedAction};
 pub use writer::{DoesNotFit, PacketWriter};
 

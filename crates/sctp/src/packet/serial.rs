@@ -95,6 +95,14 @@ serial_number!(
     i16
 );
 
+serial_number!(
+    /// Message Identifier (RFC 8260 section 2.1): numbers the ordered, or the unordered, messages of one
+    /// stream.
+    Mid,
+    u32,
+    i32
+);
+
 #[cfg(test)]
 mod tests {
     use super::{Ssn, Tsn};

@@ -191,11 +191,11 @@ impl Association {
     ) {
         self.extensions = agreed.extensions;
         self.receiver = Receiver::new(initial_tsn, agreed.inbound_streams, context.config);
-        for (info, payload) in self.sender.learn_peer(a_rwnd, agreed.outbound_streams) {
+        for message in self.sender.learn_peer(a_rwnd, agreed.outbound_streams) {
             context.events.push_back(Event::SendFailed {
                 id: self.id,
-                info,
-                payload,
+                info: message.info,
+                payload: message.rest,
                 was_sent: false,
             });
         }

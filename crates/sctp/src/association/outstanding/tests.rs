@@ -2,7 +2,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::Ssn;
+use crate::packet::Mid;
 
 const FIRST: u32 = u32::MAX - 2;
 
@@ -16,7 +16,7 @@ fn path(number: usize) -> PathId {
 fn fragment(bytes: usize) -> MessageFragment {
     MessageFragment {
         stream: 0,
-        ssn: Ssn(0),
+        mid: Mid(0),
         ppid: 0,
         context: 0,
         unordered: false,

@@ -31,7 +31,7 @@ impl SenderTest {
         SenderTest {
             now: Instant::now(),
             paths,
-            sender: Sender::new(FIRST, 10, peer_window),
+            sender: Sender::new(FIRST, 10, peer_window, StreamScheduler::default()),
             config,
         }
     }
