@@ -12,6 +12,7 @@ mod packet;
 mod partial_delivery;
 mod path_mtu;
 mod receive_budget;
+mod rfc8260;
 mod rfc9260;
 mod settings;
 mod shutdown;

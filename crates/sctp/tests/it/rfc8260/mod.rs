@@ -1,0 +1,3 @@
+//! RFC 8260: stream schedulers, and user messages that are interleaved.
+
+mod schedulers;
