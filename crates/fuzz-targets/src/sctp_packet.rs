@@ -85,6 +85,42 @@ fn look_at(chunk: &Chunk<'_>, packet: &Bytes) {
             heartbeat.info();
             look_at_parameters(heartbeat.parameters);
         }
+        Chunk::NrSack(nr_sack) => {
+            let (blocks, nr_blocks) = (nr_sack.gap_ack_blocks, nr_sack.nr_gap_ack_blocks);
+            assert_eq!(blocks.iter().count(), blocks.len());
+            assert_eq!(nr_blocks.iter().count(), nr_blocks.len());
+            assert_eq!(
+                nr_sack.duplicate_tsns.iter().count(),
+                nr_sack.duplicate_tsns.len()
+            );
+        }
+        Chunk::IData(data) => assert_eq!(data.user_data_in(packet), data.user_data),
+        Chunk::ForwardTsn(forward_tsn) => {
+            assert_eq!(
+                forward_tsn.skipped.iter().count(),
+                forward_tsn.skipped.len()
+            );
+        }
+        Chunk::IForwardTsn(forward_tsn) => {
+            assert_eq!(
+                forward_tsn.skipped.iter().count(),
+                forward_tsn.skipped.len()
+            );
+        }
+        Chunk::Asconf(asconf) => {
+            asconf.address();
+            look_at_parameters(asconf.parameters);
+        }
+        Chunk::AsconfAck(asconf_ack) => {
+            look_at_parameters(asconf_ack.responses);
+            // Not in look_at_parameters: causes hold parameters, and these causes again.
+            for response in asconf_ack.responses {
+                if let Ok(Parameter::ErrorCauseIndication(indication)) = response {
+                    look_at_causes(indication.causes);
+                }
+            }
+        }
+        Chunk::ReConfig(re_config) => look_at_parameters(re_config.parameters),
         Chunk::Abort(abort) => look_at_causes(abort.causes),
         Chunk::Error(error) => look_at_causes(error.causes),
         Chunk::Other(raw) => {
@@ -118,7 +154,11 @@ fn look_at_causes(causes: Causes<'_>) {
         buffer.push(cause).expect("no longer than it was");
         match cause {
             Cause::UnrecognizedParameters(parameters)
-            | Cause::RestartWithNewAddresses(parameters) => look_at_parameters(*parameters),
+            | Cause::RestartWithNewAddresses(parameters)
+            | Cause::RequestToDeleteLastIpAddress(parameters)
+            | Cause::OperationRefusedDueToResourceShortage(parameters)
+            | Cause::RequestToDeleteSourceIpAddress(parameters)
+            | Cause::RequestRefusedNoAuthorization(parameters) => look_at_parameters(*parameters),
             _ => {}
         }
     }

@@ -231,10 +231,7 @@ pub(crate) fn write_supported(parameters: &mut ParameterBuffer, local: &[IpAddr]
 pub(crate) fn as_parameters(addresses: &[IpAddr]) -> ParameterBuffer {
     let mut parameters = ParameterBuffer::new();
     for address in addresses {
-        let _ = parameters.push(&match address {
-            IpAddr::V4(address) => Parameter::Ipv4Address(*address),
-            IpAddr::V6(address) => Parameter::Ipv6Address(*address),
-        });
+        let _ = parameters.push(&Parameter::from(*address));
     }
     parameters
 }

@@ -2,21 +2,8 @@
 //! and 5.1.1): streams, and extensions. An extension is announced by its chunk types in a Supported
 //! Extensions parameter (RFC 5061 section 4.2.7), or by a parameter of its own.
 
-use crate::packet::{ChunkType, Init, Parameter, ParameterBuffer, ParameterType, Tlv, Tlvs};
+use crate::packet::{ChunkType, ChunkTypeList, Init, Parameter, ParameterBuffer, Tlv};
 use crate::{EndpointConfig, Extensions};
-
-/// The chunk types by which an extension is announced.
-const FORWARD_TSN: ChunkType = ChunkType(0xc0);
-const AUTH: ChunkType = ChunkType(0x0f);
-const ASCONF: ChunkType = ChunkType(0xc1);
-const ASCONF_ACK: ChunkType = ChunkType(0x80);
-const RE_CONFIG: ChunkType = ChunkType(0x82);
-const I_DATA: ChunkType = ChunkType(0x40);
-const I_FORWARD_TSN: ChunkType = ChunkType(0xc2);
-const NR_SACK: ChunkType = ChunkType(0x10);
-
-const FORWARD_TSN_SUPPORTED: ParameterType = ParameterType(0xc000);
-const SUPPORTED_EXTENSIONS: ParameterType = ParameterType(0x8008);
 
 /// What one side offers, or what both have agreed on, seen from our side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,26 +41,28 @@ impl Capabilities {
 pub(crate) fn announce(extensions: Extensions, parameters: &mut ParameterBuffer) {
     let chunk_types = chunk_types(extensions);
     if !chunk_types.is_empty() {
-        push(parameters, SUPPORTED_EXTENSIONS, &chunk_types);
+        let _ = parameters.push(&Parameter::SupportedExtensions(ChunkTypeList::new(
+            &chunk_types,
+        )));
     }
     if extensions.partial_reliability {
-        push(parameters, FORWARD_TSN_SUPPORTED, &[]);
+        let _ = parameters.push(&Parameter::ForwardTsnSupported);
     }
 }
 
 /// What a parameter of an INIT or INIT ACK announces; `None` when it announces nothing.
 pub(crate) fn announced(parameter: Tlv<'_>) -> Option<Extensions> {
     let mut extensions = Extensions::NONE;
-    match ParameterType(parameter.type_field()) {
-        FORWARD_TSN_SUPPORTED => extensions.partial_reliability = true,
-        SUPPORTED_EXTENSIONS => {
-            let lists = |chunk_type: ChunkType| parameter.value().contains(&chunk_type.0);
-            extensions.partial_reliability = lists(FORWARD_TSN);
-            extensions.authentication = lists(AUTH);
-            extensions.address_reconfiguration = lists(ASCONF) && lists(ASCONF_ACK);
-            extensions.re_configuration = lists(RE_CONFIG);
-            extensions.interleaving = lists(I_DATA);
-            extensions.nr_sack = lists(NR_SACK);
+    match Parameter::read(parameter) {
+        Ok(Parameter::ForwardTsnSupported) => extensions.partial_reliability = true,
+        Ok(Parameter::SupportedExtensions(types)) => {
+            let lists = |chunk_type| types.contains(chunk_type);
+            extensions.partial_reliability = lists(ChunkType::FORWARD_TSN);
+            extensions.authentication = lists(ChunkType::AUTH);
+            extensions.address_reconfiguration = lists(ChunkType::ASCONF) && lists(ChunkType::ASCONF_ACK);
+            extensions.re_configuration = lists(ChunkType::RE_CONFIG);
+            extensions.interleaving = lists(ChunkType::I_DATA);
+            extensions.nr_sack = lists(ChunkType::NR_SACK);
         }
         _ => return None,
     }
@@ -91,32 +80,19 @@ fn chunk_types(extensions: Extensions) -> Vec<u8> {
         zero_checksum: _,
     } = extensions;
     [
-        (partial_reliability, FORWARD_TSN),
-        (authentication, AUTH),
-        (address_reconfiguration, ASCONF),
-        (address_reconfiguration, ASCONF_ACK),
-        (re_configuration, RE_CONFIG),
-        (interleaving, I_DATA),
+        (partial_reliability, ChunkType::FORWARD_TSN),
+        (authentication, ChunkType::AUTH),
+        (address_reconfiguration, ChunkType::ASCONF),
+        (address_reconfiguration, ChunkType::ASCONF_ACK),
+        (re_configuration, ChunkType::RE_CONFIG),
+        (interleaving, ChunkType::I_DATA),
         // RFC 8260 section 2.2.1.
-        (interleaving && partial_reliability, I_FORWARD_TSN),
-        (nr_sack, NR_SACK),
+        (interleaving && partial_reliability, ChunkType::I_FORWARD_TSN),
+        (nr_sack, ChunkType::NR_SACK),
     ]
     .into_iter()
     .filter_map(|(is_offered, chunk_type)| is_offered.then_some(chunk_type.0))
     .collect()
-}
-
-fn push(parameters: &mut ParameterBuffer, parameter_type: ParameterType, value: &[u8]) {
-    let length = 4 + value.len() as u16;
-    let bytes = [
-        &parameter_type.to_be_bytes()[..],
-        &length.to_be_bytes(),
-        value,
-    ]
-    .concat();
-    if let Some(Ok(tlv)) = Tlvs::new(&bytes).next() {
-        let _ = parameters.push(&Parameter::Other(tlv));
-    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use super::path::Path;
 use super::path_id::PathId;
 use super::{Association, Context};
 use crate::packet::{
-    Cause, CauseBuffer, Chunk, ChunkIterator, CommonHeader, Heartbeat, OperationError, Packet,
-    RawChunk,
+    Cause, CauseBuffer, Chunk, ChunkIterator, ChunkType, CommonHeader, FormatError, Heartbeat,
+    OperationError, Packet, RawChunk,
 };
 use crate::{AssociationState, Event, PathAddress, PathState};
 
@@ -116,8 +116,8 @@ impl Association {
     ) {
         self.begin_burst();
         let mut seen = SeenAcknowledgements::default();
-        for chunk in chunks {
-            let go_on = match chunk {
+        for chunk in chunks.raw() {
+            let go_on = match chunk.and_then(|raw| self.read_chunk(raw)) {
                 Ok(chunk) if seen.repeats(&chunk) => {
                     context.statistics.drops.chunks += 1;
                     true
@@ -136,6 +136,26 @@ impl Association {
             }
         }
         self.end_packet(context);
+    }
+
+    /// Reads a chunk. One of an extension that the association does not have is like one of a type
+    /// that nobody knows.
+    fn read_chunk<'a>(&self, raw: RawChunk<'a>) -> Result<Chunk<'a>, FormatError<'a>> {
+        let extensions = self.extensions;
+        let recognized = match raw.chunk_type() {
+            ChunkType::AUTH => extensions.authentication,
+            ChunkType::NR_SACK => extensions.nr_sack,
+            ChunkType::I_DATA => extensions.interleaving,
+            ChunkType::ASCONF | ChunkType::ASCONF_ACK => extensions.address_reconfiguration,
+            ChunkType::RE_CONFIG => extensions.re_configuration,
+            ChunkType::FORWARD_TSN | ChunkType::I_FORWARD_TSN => extensions.partial_reliability,
+            _ => true,
+        };
+        if recognized {
+            Chunk::read(raw)
+        } else {
+            Ok(Chunk::Other(raw))
+        }
     }
 
     /// Handles one chunk; `false` when the rest of the packet is to be left alone.
@@ -166,6 +186,14 @@ impl Association {
             Chunk::Error(error) => self.handle_error(error, context),
             // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
             Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
+            Chunk::Auth(_)
+            | Chunk::NrSack(_)
+            | Chunk::IData(_)
+            | Chunk::AsconfAck(_)
+            | Chunk::ReConfig(_)
+            | Chunk::ForwardTsn(_)
+            | Chunk::Asconf(_)
+            | Chunk::IForwardTsn(_) => context.statistics.drops.chunks += 1,
             Chunk::Pad(_) => {}
             Chunk::Other(raw) => return self.handle_unknown(received, raw, context),
         }

@@ -206,6 +206,17 @@ impl<'a> SetupParameters<'a> {
                     continue;
                 }
             }
+            let parameter_type = ParameterType(tlv.type_field());
+            if !is_recognized(parameter_type) {
+                let action = parameter_type.unrecognized_action();
+                if action.report {
+                    found.unrecognized.push(tlv);
+                }
+                if action.stop {
+                    break;
+                }
+                continue;
+            }
             match Parameter::read(tlv).map_err(|_| ParameterFault::Malformed)? {
                 Parameter::StateCookie(cookie) => {
                     found.cookie.get_or_insert(cookie);
@@ -222,18 +233,8 @@ impl<'a> SetupParameters<'a> {
                     .supported
                     .get_or_insert_with(|| Families::of(&[rules.source]))
                     .add_types(types),
-                Parameter::UnrecognizedParameter(_)
-                | Parameter::EcnCapable
-                | Parameter::Padding(_) => {}
-                Parameter::HeartbeatInfo(_) | Parameter::Other(_) => {
-                    let action = ParameterType(tlv.type_field()).unrecognized_action();
-                    if action.report {
-                        found.unrecognized.push(tlv);
-                    }
-                    if action.stop {
-                        break;
-                    }
-                }
+                // Recognized, and nothing to do about it.
+                _ => {}
             }
         }
         if let Some(supported) = &mut found.supported {
@@ -263,6 +264,22 @@ impl<'a> SetupParameters<'a> {
         }
         causes
     }
+}
+
+/// Whether parameters of this type are understood in an INIT or INIT ACK.
+fn is_recognized(parameter_type: ParameterType) -> bool {
+    matches!(
+        parameter_type,
+        ParameterType::IPV4_ADDRESS
+            | ParameterType::IPV6_ADDRESS
+            | ParameterType::STATE_COOKIE
+            | ParameterType::UNRECOGNIZED_PARAMETER
+            | ParameterType::COOKIE_PRESERVATIVE
+            | ParameterType::HOST_NAME_ADDRESS
+            | ParameterType::SUPPORTED_ADDRESS_TYPES
+            | ParameterType::ECN_CAPABLE
+            | ParameterType::PADDING
+    )
 }
 
 impl ParameterFault<'_> {

@@ -1,8 +1,8 @@
-//! The error causes of ERROR and ABORT chunks (RFC 9260, section 3.3.10).
+//! The error causes of ERROR and ABORT chunks (RFC 9260, section 3.3.10, and the extensions).
 
 use super::parameter::push_tlv;
 use super::tlv::{Tlv, Tlvs};
-use super::{DoesNotFit, FormatError, FormatErrorKind, Parameters, Tsn, TypeList};
+use super::{DoesNotFit, FormatError, FormatErrorKind, HmacIdentifier, Parameters, Tsn, TypeList};
 use bytes::{Buf, BufMut, BytesMut};
 use std::fmt;
 use std::iter::FusedIterator;
@@ -53,6 +53,25 @@ pub enum Cause<'a> {
     /// The peer violated the protocol in a way that no other cause covers; may hold an explanation
     /// (section 3.3.10.13).
     ProtocolViolation(&'a [u8]),
+    /// A request would have deleted the last address; holds the request
+    /// (RFC 5061, section 4.3.1).
+    RequestToDeleteLastIpAddress(Parameters<'a>),
+    /// There are not the resources for a request; holds the request
+    /// (RFC 5061, section 4.3.2).
+    OperationRefusedDueToResourceShortage(Parameters<'a>),
+    /// A request would have deleted the source address of its packet; holds the request
+    /// (RFC 5061, section 4.3.3).
+    RequestToDeleteSourceIpAddress(Parameters<'a>),
+    /// An ASCONF-ACK acknowledges an ASCONF that was never sent (RFC 5061, section 4.3.4).
+    IllegalAsconfAck,
+    /// A request is against the local security policy; may hold the request
+    /// (RFC 5061, section 4.3.5).
+    RequestRefusedNoAuthorization(Parameters<'a>),
+    /// An AUTH used an algorithm that the sender does not support (RFC 4895, section 4.1).
+    UnsupportedHmacIdentifier {
+        /// The algorithm.
+        hmac_identifier: HmacIdentifier,
+    },
     /// A cause with a code that is not known here.
     Other(Tlv<'a>),
 }
@@ -97,6 +116,18 @@ impl CauseCode {
     pub const USER_INITIATED_ABORT: CauseCode = CauseCode(12);
     /// Protocol Violation.
     pub const PROTOCOL_VIOLATION: CauseCode = CauseCode(13);
+    /// Request to Delete Last Remaining IP Address (RFC 5061).
+    pub const REQUEST_TO_DELETE_LAST_IP_ADDRESS: CauseCode = CauseCode(0x00a0);
+    /// Operation Refused Due to Resource Shortage (RFC 5061).
+    pub const OPERATION_REFUSED_DUE_TO_RESOURCE_SHORTAGE: CauseCode = CauseCode(0x00a1);
+    /// Request to Delete Source IP Address (RFC 5061).
+    pub const REQUEST_TO_DELETE_SOURCE_IP_ADDRESS: CauseCode = CauseCode(0x00a2);
+    /// Association Aborted Due to Illegal ASCONF-ACK (RFC 5061).
+    pub const ILLEGAL_ASCONF_ACK: CauseCode = CauseCode(0x00a3);
+    /// Request Refused - No Authorization (RFC 5061).
+    pub const REQUEST_REFUSED_NO_AUTHORIZATION: CauseCode = CauseCode(0x00a4);
+    /// Unsupported HMAC Identifier (RFC 4895).
+    pub const UNSUPPORTED_HMAC_IDENTIFIER: CauseCode = CauseCode(0x0105);
 }
 
 impl fmt::Display for CauseCode {
@@ -115,6 +146,16 @@ impl fmt::Display for CauseCode {
             CauseCode::RESTART_WITH_NEW_ADDRESSES => "Restart of an Association with New Addresses",
             CauseCode::USER_INITIATED_ABORT => "User-Initiated Abort",
             CauseCode::PROTOCOL_VIOLATION => "Protocol Violation",
+            CauseCode::REQUEST_TO_DELETE_LAST_IP_ADDRESS => {
+                "Request to Delete Last Remaining IP Address"
+            }
+            CauseCode::OPERATION_REFUSED_DUE_TO_RESOURCE_SHORTAGE => {
+                "Operation Refused Due to Resource Shortage"
+            }
+            CauseCode::REQUEST_TO_DELETE_SOURCE_IP_ADDRESS => "Request to Delete Source IP Address",
+            CauseCode::ILLEGAL_ASCONF_ACK => "Association Aborted Due to Illegal ASCONF-ACK",
+            CauseCode::REQUEST_REFUSED_NO_AUTHORIZATION => "Request Refused - No Authorization",
+            CauseCode::UNSUPPORTED_HMAC_IDENTIFIER => "Unsupported HMAC Identifier",
             CauseCode(other) => return write!(f, "error cause {other}"),
         })
     }
@@ -166,6 +207,27 @@ impl<'a> Cause<'a> {
             }
             CauseCode::USER_INITIATED_ABORT => Some(Cause::UserInitiatedAbort(value)),
             CauseCode::PROTOCOL_VIOLATION => Some(Cause::ProtocolViolation(value)),
+            CauseCode::REQUEST_TO_DELETE_LAST_IP_ADDRESS => {
+                Some(Cause::RequestToDeleteLastIpAddress(Parameters::new(value)))
+            }
+            CauseCode::OPERATION_REFUSED_DUE_TO_RESOURCE_SHORTAGE => Some(
+                Cause::OperationRefusedDueToResourceShortage(Parameters::new(value)),
+            ),
+            CauseCode::REQUEST_TO_DELETE_SOURCE_IP_ADDRESS => Some(
+                Cause::RequestToDeleteSourceIpAddress(Parameters::new(value)),
+            ),
+            CauseCode::ILLEGAL_ASCONF_ACK => Some(Cause::IllegalAsconfAck),
+            CauseCode::REQUEST_REFUSED_NO_AUTHORIZATION => {
+                Some(Cause::RequestRefusedNoAuthorization(Parameters::new(value)))
+            }
+            CauseCode::UNSUPPORTED_HMAC_IDENTIFIER => {
+                fields
+                    .try_get_u16()
+                    .ok()
+                    .map(|identifier| Cause::UnsupportedHmacIdentifier {
+                        hmac_identifier: HmacIdentifier(identifier),
+                    })
+            }
             _ => Some(Cause::Other(tlv)),
         };
         cause.ok_or(FormatError::new(
@@ -192,6 +254,16 @@ impl<'a> Cause<'a> {
             Cause::RestartWithNewAddresses(_) => CauseCode::RESTART_WITH_NEW_ADDRESSES,
             Cause::UserInitiatedAbort(_) => CauseCode::USER_INITIATED_ABORT,
             Cause::ProtocolViolation(_) => CauseCode::PROTOCOL_VIOLATION,
+            Cause::RequestToDeleteLastIpAddress(_) => CauseCode::REQUEST_TO_DELETE_LAST_IP_ADDRESS,
+            Cause::OperationRefusedDueToResourceShortage(_) => {
+                CauseCode::OPERATION_REFUSED_DUE_TO_RESOURCE_SHORTAGE
+            }
+            Cause::RequestToDeleteSourceIpAddress(_) => {
+                CauseCode::REQUEST_TO_DELETE_SOURCE_IP_ADDRESS
+            }
+            Cause::IllegalAsconfAck => CauseCode::ILLEGAL_ASCONF_ACK,
+            Cause::RequestRefusedNoAuthorization(_) => CauseCode::REQUEST_REFUSED_NO_AUTHORIZATION,
+            Cause::UnsupportedHmacIdentifier { .. } => CauseCode::UNSUPPORTED_HMAC_IDENTIFIER,
             Cause::Other(tlv) => CauseCode(tlv.type_field()),
         }
     }
@@ -209,16 +281,24 @@ impl<'a> Cause<'a> {
             Cause::StaleCookie { staleness } => buffer.put_u32(*staleness),
             Cause::OutOfResource
             | Cause::InvalidMandatoryParameter
-            | Cause::CookieReceivedWhileShuttingDown => {}
+            | Cause::CookieReceivedWhileShuttingDown
+            | Cause::IllegalAsconfAck => {}
             Cause::UnresolvableAddress(bytes)
             | Cause::UnrecognizedChunkType(bytes)
             | Cause::UserInitiatedAbort(bytes)
             | Cause::ProtocolViolation(bytes) => buffer.put_slice(bytes),
             Cause::UnrecognizedParameters(parameters)
-            | Cause::RestartWithNewAddresses(parameters) => {
+            | Cause::RestartWithNewAddresses(parameters)
+            | Cause::RequestToDeleteLastIpAddress(parameters)
+            | Cause::OperationRefusedDueToResourceShortage(parameters)
+            | Cause::RequestToDeleteSourceIpAddress(parameters)
+            | Cause::RequestRefusedNoAuthorization(parameters) => {
                 buffer.put_slice(parameters.as_bytes());
             }
             Cause::NoUserData { tsn } => buffer.put_u32(tsn.0),
+            Cause::UnsupportedHmacIdentifier { hmac_identifier } => {
+                buffer.put_u16(hmac_identifier.0);
+            }
             Cause::Other(tlv) => buffer.put_slice(tlv.value()),
         }
     }

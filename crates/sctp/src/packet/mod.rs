@@ -1,4 +1,5 @@
-//! The wire format of SCTP packets (RFC 9260, section 3), for reading and for writing.
+//! The wire format of SCTP packets (RFC 9260, section 3, and the extensions), for reading and for
+//! writing.
 //!
 //! Reading borrows from the packet and copies nothing. It is lenient and loses nothing: an unknown
 //! chunk, a field cut short, or a wrong checksum is a value that can be looked at, so that a capture
@@ -15,8 +16,11 @@ mod cause;
 mod check;
 pub mod checksum;
 mod chunk;
+mod chunk_type;
 mod common_header;
 mod error;
+mod hmac;
+mod list;
 mod parameter;
 mod serial;
 mod tlv;
@@ -25,15 +29,22 @@ mod writer;
 pub use cause::{Cause, CauseBuffer, CauseCode, CauseIterator, Causes};
 pub use check::{InitFault, PacketFault};
 pub use chunk::{
-    Abort, Chunk, ChunkIterator, ChunkType, CookieEcho, Data, GapAckBlock, GapAckBlocks, Heartbeat,
-    Init, OperationError, Pad, RawChunk, Sack, Shutdown, ShutdownComplete, TsnList,
+    Abort, Asconf, AsconfAck, Auth, Chunk, ChunkIterator, CookieEcho, Data, ForwardTsn, Fragment,
+    GapAckBlock, GapAckBlocks, Heartbeat, IData, IForwardTsn, Init, NrSack, OperationError, Pad,
+    RawChunk, ReConfig, Sack, Shutdown, ShutdownComplete, SkippedMid, SkippedMids, SkippedSsn,
+    SkippedSsns, TsnList,
 };
+pub use chunk_type::{ChunkType, ChunkTypeList};
 pub use common_header::CommonHeader;
 pub use error::{FormatError, FormatErrorKind};
+pub use hmac::{HmacIdentifier, HmacList};
+pub use list::U16List;
 pub use parameter::{
-    Parameter, ParameterBuffer, ParameterIterator, ParameterType, Parameters, TypeList,
+    AddStreamsRequest, AddressRequest, ErrorCauseIndication, IncomingSsnResetRequest, NextTsns,
+    OutgoingSsnResetRequest, Parameter, ParameterBuffer, ParameterIterator, ParameterType,
+    Parameters, ReConfigResponse, ReConfigResult, StreamList, TypeList,
 };
-pub use serial::{Mid, Ssn, Tsn};
+pub use serial::{Mid, SequenceNumber, Ssn, Tsn};
 pub use tlv::{Tlv, Tlvs, UnrecognizedAction};
 pub use writer::{DoesNotFit, PacketWriter};
 

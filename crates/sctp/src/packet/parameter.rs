@@ -1,12 +1,23 @@
-//! The parameters of INIT, INIT ACK, HEARTBEAT, and HEARTBEAT ACK chunks (RFC 9260, sections 3.2.1,
-//! 3.3.2, 3.3.3, and 3.3.5; RFC 4820).
+//! The parameters of chunks (RFC 9260, sections 3.2.1, 3.3.2, 3.3.3, and 3.3.5, and the extensions).
 
+mod asconf;
+mod re_config;
+
+pub use asconf::{AddressRequest, ErrorCauseIndication};
+pub use re_config::{
+    AddStreamsRequest, IncomingSsnResetRequest, NextTsns, OutgoingSsnResetRequest,
+    ReConfigResponse, ReConfigResult, StreamList,
+};
+
+use super::chunk_type::ChunkTypeList;
+use super::hmac::HmacList;
+use super::list::U16List;
 use super::tlv::{HEADER_LENGTH, MAXIMUM_VALUE_LENGTH, Tlv, Tlvs, UnrecognizedAction, pad};
-use super::{DoesNotFit, FormatError, FormatErrorKind};
+use super::{DoesNotFit, FormatError, FormatErrorKind, SequenceNumber};
 use bytes::{BufMut, BytesMut};
 use std::fmt;
 use std::iter::FusedIterator;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The type of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,8 +49,57 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(TypeList<'a>),
     /// ECN Capable: reserved (section 3.3.2, note 2).
     EcnCapable,
+    /// Outgoing SSN Reset Request (RFC 6525, section 4.1).
+    OutgoingSsnResetRequest(OutgoingSsnResetRequest<'a>),
+    /// Incoming SSN Reset Request (RFC 6525, section 4.2).
+    IncomingSsnResetRequest(IncomingSsnResetRequest<'a>),
+    /// SSN/TSN Reset Request: all numbers of both sides begin again (RFC 6525, section 4.3).
+    SsnTsnResetRequest {
+        /// Re-configuration Request Sequence Number: the number of this request.
+        request_sequence_number: SequenceNumber,
+    },
+    /// Re-configuration Response (RFC 6525, section 4.4).
+    ReConfigResponse(ReConfigResponse),
+    /// Add Outgoing Streams Request (RFC 6525, section 4.5).
+    AddOutgoingStreamsRequest(AddStreamsRequest),
+    /// Add Incoming Streams Request (RFC 6525, section 4.6).
+    AddIncomingStreamsRequest(AddStreamsRequest),
+    /// Zero Checksum Acceptable (RFC 9653, section 4).
+    ZeroChecksumAcceptable {
+        /// Error Detection Method Identifier: what protects packets in the checksum's stead.
+        error_detection_method: u32,
+    },
+    /// RANDOM: a Random Number for the association's keys (RFC 4895, section 3.1).
+    Random(&'a [u8]),
+    /// CHUNKS: types of chunks that the peer is to authenticate (RFC 4895, section 3.2).
+    Chunks(ChunkTypeList<'a>),
+    /// HMAC-ALGO: algorithms that the peer may use, the best one first (RFC 4895, section 3.3).
+    HmacAlgo(HmacList<'a>),
     /// Padding (RFC 4820, section 4): makes an INIT larger, and is to be ignored.
     Padding(&'a [u8]),
+    /// Supported Extensions: types of chunks that the sender understands (RFC 5061, section 4.2.7).
+    SupportedExtensions(ChunkTypeList<'a>),
+    /// Forward-TSN-Supported (RFC 3758, section 3.1).
+    ForwardTsnSupported,
+    /// Add IP Address (RFC 5061, section 4.2.1).
+    AddIpAddress(AddressRequest),
+    /// Delete IP Address (RFC 5061, section 4.2.2).
+    DeleteIpAddress(AddressRequest),
+    /// Error Cause Indication (RFC 5061, section 4.2.3).
+    ErrorCauseIndication(ErrorCauseIndication<'a>),
+    /// Set Primary Address (RFC 5061, section 4.2.4). In an INIT or INIT ACK it is no request of an
+    /// ASCONF, and its correlation identifier means nothing.
+    SetPrimaryAddress(AddressRequest),
+    /// Success Indication (RFC 5061, section 4.2.5).
+    SuccessIndication {
+        /// ASCONF-Response Correlation ID: that of the request.
+        correlation_id: u32,
+    },
+    /// Adaptation Layer Indication (RFC 5061, section 4.2.6).
+    AdaptationLayerIndication {
+        /// Adaptation Code Point: the upper layer's business.
+        code_point: u32,
+    },
     /// A parameter of a type that is not known here.
     Other(Tlv<'a>),
 }
@@ -58,8 +118,7 @@ pub struct ParameterIterator<'a>(Tlvs<'a>);
 pub struct ParameterBuffer(BytesMut);
 
 /// A list of parameter types.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct TypeList<'a>(&'a [[u8; 2]]);
+pub type TypeList<'a> = U16List<'a, ParameterType>;
 
 impl ParameterType {
     /// Heartbeat Info.
@@ -78,10 +137,46 @@ impl ParameterType {
     pub const HOST_NAME_ADDRESS: ParameterType = ParameterType(11);
     /// Supported Address Types.
     pub const SUPPORTED_ADDRESS_TYPES: ParameterType = ParameterType(12);
+    /// Outgoing SSN Reset Request (RFC 6525).
+    pub const OUTGOING_SSN_RESET_REQUEST: ParameterType = ParameterType(13);
+    /// Incoming SSN Reset Request (RFC 6525).
+    pub const INCOMING_SSN_RESET_REQUEST: ParameterType = ParameterType(14);
+    /// SSN/TSN Reset Request (RFC 6525).
+    pub const SSN_TSN_RESET_REQUEST: ParameterType = ParameterType(15);
+    /// Re-configuration Response (RFC 6525).
+    pub const RE_CONFIG_RESPONSE: ParameterType = ParameterType(16);
+    /// Add Outgoing Streams Request (RFC 6525).
+    pub const ADD_OUTGOING_STREAMS_REQUEST: ParameterType = ParameterType(17);
+    /// Add Incoming Streams Request (RFC 6525).
+    pub const ADD_INCOMING_STREAMS_REQUEST: ParameterType = ParameterType(18);
     /// ECN Capable.
     pub const ECN_CAPABLE: ParameterType = ParameterType(0x8000);
+    /// Zero Checksum Acceptable (RFC 9653).
+    pub const ZERO_CHECKSUM_ACCEPTABLE: ParameterType = ParameterType(0x8001);
+    /// Random (RFC 4895).
+    pub const RANDOM: ParameterType = ParameterType(0x8002);
+    /// Chunk List (RFC 4895).
+    pub const CHUNKS: ParameterType = ParameterType(0x8003);
+    /// Requested HMAC Algorithm (RFC 4895).
+    pub const HMAC_ALGO: ParameterType = ParameterType(0x8004);
     /// Padding (RFC 4820).
     pub const PADDING: ParameterType = ParameterType(0x8005);
+    /// Supported Extensions (RFC 5061).
+    pub const SUPPORTED_EXTENSIONS: ParameterType = ParameterType(0x8008);
+    /// Forward-TSN-Supported (RFC 3758).
+    pub const FORWARD_TSN_SUPPORTED: ParameterType = ParameterType(0xc000);
+    /// Add IP Address (RFC 5061).
+    pub const ADD_IP_ADDRESS: ParameterType = ParameterType(0xc001);
+    /// Delete IP Address (RFC 5061).
+    pub const DELETE_IP_ADDRESS: ParameterType = ParameterType(0xc002);
+    /// Error Cause Indication (RFC 5061).
+    pub const ERROR_CAUSE_INDICATION: ParameterType = ParameterType(0xc003);
+    /// Set Primary Address (RFC 5061).
+    pub const SET_PRIMARY_ADDRESS: ParameterType = ParameterType(0xc004);
+    /// Success Indication (RFC 5061).
+    pub const SUCCESS_INDICATION: ParameterType = ParameterType(0xc005);
+    /// Adaptation Layer Indication (RFC 5061).
+    pub const ADAPTATION_LAYER_INDICATION: ParameterType = ParameterType(0xc006);
 
     /// What to do with a parameter of this type by someone who does not recognize it.
     pub fn unrecognized_action(self) -> UnrecognizedAction {
@@ -92,6 +187,48 @@ impl ParameterType {
     /// The type in network byte order, as a [`TypeList`] holds it.
     pub const fn to_be_bytes(self) -> [u8; 2] {
         self.0.to_be_bytes()
+    }
+}
+
+impl From<u16> for ParameterType {
+    fn from(parameter_type: u16) -> ParameterType {
+        ParameterType(parameter_type)
+    }
+}
+
+impl fmt::Display for ParameterType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            ParameterType::HEARTBEAT_INFO => "Heartbeat Info",
+            ParameterType::IPV4_ADDRESS => "IPv4 Address",
+            ParameterType::IPV6_ADDRESS => "IPv6 Address",
+            ParameterType::STATE_COOKIE => "State Cookie",
+            ParameterType::UNRECOGNIZED_PARAMETER => "Unrecognized Parameter",
+            ParameterType::COOKIE_PRESERVATIVE => "Cookie Preservative",
+            ParameterType::HOST_NAME_ADDRESS => "Host Name Address",
+            ParameterType::SUPPORTED_ADDRESS_TYPES => "Supported Address Types",
+            ParameterType::OUTGOING_SSN_RESET_REQUEST => "Outgoing SSN Reset Request",
+            ParameterType::INCOMING_SSN_RESET_REQUEST => "Incoming SSN Reset Request",
+            ParameterType::SSN_TSN_RESET_REQUEST => "SSN/TSN Reset Request",
+            ParameterType::RE_CONFIG_RESPONSE => "Re-configuration Response",
+            ParameterType::ADD_OUTGOING_STREAMS_REQUEST => "Add Outgoing Streams Request",
+            ParameterType::ADD_INCOMING_STREAMS_REQUEST => "Add Incoming Streams Request",
+            ParameterType::ECN_CAPABLE => "ECN Capable",
+            ParameterType::ZERO_CHECKSUM_ACCEPTABLE => "Zero Checksum Acceptable",
+            ParameterType::RANDOM => "Random",
+            ParameterType::CHUNKS => "Chunk List",
+            ParameterType::HMAC_ALGO => "Requested HMAC Algorithm",
+            ParameterType::PADDING => "Padding",
+            ParameterType::SUPPORTED_EXTENSIONS => "Supported Extensions",
+            ParameterType::FORWARD_TSN_SUPPORTED => "Forward-TSN-Supported",
+            ParameterType::ADD_IP_ADDRESS => "Add IP Address",
+            ParameterType::DELETE_IP_ADDRESS => "Delete IP Address",
+            ParameterType::ERROR_CAUSE_INDICATION => "Error Cause Indication",
+            ParameterType::SET_PRIMARY_ADDRESS => "Set Primary Address",
+            ParameterType::SUCCESS_INDICATION => "Success Indication",
+            ParameterType::ADAPTATION_LAYER_INDICATION => "Adaptation Layer Indication",
+            ParameterType(other) => return write!(f, "parameter type {other:#06x}"),
+        })
     }
 }
 
@@ -120,8 +257,8 @@ impl<'a> Parameter<'a> {
             ParameterType::STATE_COOKIE => Some(Parameter::StateCookie(value)),
             ParameterType::UNRECOGNIZED_PARAMETER => Some(Parameter::UnrecognizedParameter(value)),
             ParameterType::COOKIE_PRESERVATIVE => {
-                exactly(value).map(|increment| Parameter::CookiePreservative {
-                    life_span_increment: u32::from_be_bytes(increment),
+                number(value).map(|increment| Parameter::CookiePreservative {
+                    life_span_increment: increment,
                 })
             }
             ParameterType::HOST_NAME_ADDRESS => Some(Parameter::HostNameAddress(value)),
@@ -129,7 +266,59 @@ impl<'a> Parameter<'a> {
                 TypeList::read(value).map(Parameter::SupportedAddressTypes)
             }
             ParameterType::ECN_CAPABLE => value.is_empty().then_some(Parameter::EcnCapable),
+            ParameterType::OUTGOING_SSN_RESET_REQUEST => {
+                OutgoingSsnResetRequest::read(value).map(Parameter::OutgoingSsnResetRequest)
+            }
+            ParameterType::INCOMING_SSN_RESET_REQUEST => {
+                IncomingSsnResetRequest::read(value).map(Parameter::IncomingSsnResetRequest)
+            }
+            ParameterType::SSN_TSN_RESET_REQUEST => {
+                number(value).map(|request| Parameter::SsnTsnResetRequest {
+                    request_sequence_number: SequenceNumber(request),
+                })
+            }
+            ParameterType::RE_CONFIG_RESPONSE => {
+                ReConfigResponse::read(value).map(Parameter::ReConfigResponse)
+            }
+            ParameterType::ADD_OUTGOING_STREAMS_REQUEST => {
+                AddStreamsRequest::read(value).map(Parameter::AddOutgoingStreamsRequest)
+            }
+            ParameterType::ADD_INCOMING_STREAMS_REQUEST => {
+                AddStreamsRequest::read(value).map(Parameter::AddIncomingStreamsRequest)
+            }
+            ParameterType::ZERO_CHECKSUM_ACCEPTABLE => {
+                number(value).map(|method| Parameter::ZeroChecksumAcceptable {
+                    error_detection_method: method,
+                })
+            }
+            ParameterType::RANDOM => Some(Parameter::Random(value)),
+            ParameterType::CHUNKS => Some(Parameter::Chunks(ChunkTypeList::new(value))),
+            ParameterType::HMAC_ALGO => HmacList::read(value).map(Parameter::HmacAlgo),
             ParameterType::PADDING => Some(Parameter::Padding(value)),
+            ParameterType::SUPPORTED_EXTENSIONS => {
+                Some(Parameter::SupportedExtensions(ChunkTypeList::new(value)))
+            }
+            ParameterType::FORWARD_TSN_SUPPORTED => {
+                value.is_empty().then_some(Parameter::ForwardTsnSupported)
+            }
+            ParameterType::ADD_IP_ADDRESS => {
+                AddressRequest::read(value).map(Parameter::AddIpAddress)
+            }
+            ParameterType::DELETE_IP_ADDRESS => {
+                AddressRequest::read(value).map(Parameter::DeleteIpAddress)
+            }
+            ParameterType::ERROR_CAUSE_INDICATION => {
+                ErrorCauseIndication::read(value).map(Parameter::ErrorCauseIndication)
+            }
+            ParameterType::SET_PRIMARY_ADDRESS => {
+                AddressRequest::read(value).map(Parameter::SetPrimaryAddress)
+            }
+            ParameterType::SUCCESS_INDICATION => {
+                number(value).map(|correlation_id| Parameter::SuccessIndication { correlation_id })
+            }
+            ParameterType::ADAPTATION_LAYER_INDICATION => {
+                number(value).map(|code_point| Parameter::AdaptationLayerIndication { code_point })
+            }
             _ => Some(Parameter::Other(tlv)),
         };
         parameter.ok_or(FormatError::new(
@@ -150,7 +339,27 @@ impl<'a> Parameter<'a> {
             Parameter::HostNameAddress(_) => ParameterType::HOST_NAME_ADDRESS,
             Parameter::SupportedAddressTypes(_) => ParameterType::SUPPORTED_ADDRESS_TYPES,
             Parameter::EcnCapable => ParameterType::ECN_CAPABLE,
+            Parameter::OutgoingSsnResetRequest(_) => ParameterType::OUTGOING_SSN_RESET_REQUEST,
+            Parameter::IncomingSsnResetRequest(_) => ParameterType::INCOMING_SSN_RESET_REQUEST,
+            Parameter::SsnTsnResetRequest { .. } => ParameterType::SSN_TSN_RESET_REQUEST,
+            Parameter::ReConfigResponse(_) => ParameterType::RE_CONFIG_RESPONSE,
+            Parameter::AddOutgoingStreamsRequest(_) => ParameterType::ADD_OUTGOING_STREAMS_REQUEST,
+            Parameter::AddIncomingStreamsRequest(_) => ParameterType::ADD_INCOMING_STREAMS_REQUEST,
+            Parameter::ZeroChecksumAcceptable { .. } => ParameterType::ZERO_CHECKSUM_ACCEPTABLE,
+            Parameter::Random(_) => ParameterType::RANDOM,
+            Parameter::Chunks(_) => ParameterType::CHUNKS,
+            Parameter::HmacAlgo(_) => ParameterType::HMAC_ALGO,
             Parameter::Padding(_) => ParameterType::PADDING,
+            Parameter::SupportedExtensions(_) => ParameterType::SUPPORTED_EXTENSIONS,
+            Parameter::ForwardTsnSupported => ParameterType::FORWARD_TSN_SUPPORTED,
+            Parameter::AddIpAddress(_) => ParameterType::ADD_IP_ADDRESS,
+            Parameter::DeleteIpAddress(_) => ParameterType::DELETE_IP_ADDRESS,
+            Parameter::ErrorCauseIndication(_) => ParameterType::ERROR_CAUSE_INDICATION,
+            Parameter::SetPrimaryAddress(_) => ParameterType::SET_PRIMARY_ADDRESS,
+            Parameter::SuccessIndication { .. } => ParameterType::SUCCESS_INDICATION,
+            Parameter::AdaptationLayerIndication { .. } => {
+                ParameterType::ADAPTATION_LAYER_INDICATION
+            }
             Parameter::Other(tlv) => ParameterType(tlv.type_field()),
         }
     }
@@ -161,15 +370,50 @@ impl<'a> Parameter<'a> {
             | Parameter::StateCookie(value)
             | Parameter::UnrecognizedParameter(value)
             | Parameter::HostNameAddress(value)
+            | Parameter::Random(value)
             | Parameter::Padding(value) => buffer.put_slice(value),
             Parameter::Ipv4Address(address) => buffer.put_slice(&address.octets()),
             Parameter::Ipv6Address(address) => buffer.put_slice(&address.octets()),
             Parameter::CookiePreservative {
-                life_span_increment,
-            } => buffer.put_u32(*life_span_increment),
+                life_span_increment: number,
+            }
+            | Parameter::SsnTsnResetRequest {
+                request_sequence_number: SequenceNumber(number),
+            }
+            | Parameter::ZeroChecksumAcceptable {
+                error_detection_method: number,
+            }
+            | Parameter::SuccessIndication {
+                correlation_id: number,
+            }
+            | Parameter::AdaptationLayerIndication { code_point: number } => {
+                buffer.put_u32(*number);
+            }
             Parameter::SupportedAddressTypes(types) => buffer.put_slice(types.as_bytes()),
-            Parameter::EcnCapable => {}
+            Parameter::OutgoingSsnResetRequest(request) => request.write(buffer),
+            Parameter::IncomingSsnResetRequest(request) => request.write(buffer),
+            Parameter::ReConfigResponse(response) => response.write(buffer),
+            Parameter::AddOutgoingStreamsRequest(request)
+            | Parameter::AddIncomingStreamsRequest(request) => request.write(buffer),
+            Parameter::Chunks(types) | Parameter::SupportedExtensions(types) => {
+                buffer.put_slice(types.as_bytes());
+            }
+            Parameter::HmacAlgo(identifiers) => buffer.put_slice(identifiers.as_bytes()),
+            Parameter::AddIpAddress(request)
+            | Parameter::DeleteIpAddress(request)
+            | Parameter::SetPrimaryAddress(request) => request.write(buffer),
+            Parameter::ErrorCauseIndication(indication) => indication.write(buffer),
+            Parameter::EcnCapable | Parameter::ForwardTsnSupported => {}
             Parameter::Other(tlv) => buffer.put_slice(tlv.value()),
+        }
+    }
+}
+
+impl From<IpAddr> for Parameter<'_> {
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Parameter::Ipv4Address(address),
+            IpAddr::V6(address) => Parameter::Ipv6Address(address),
         }
     }
 }
@@ -241,41 +485,6 @@ impl ParameterBuffer {
     }
 }
 
-impl<'a> TypeList<'a> {
-    /// A list of types in network byte order (see [`ParameterType::to_be_bytes`]).
-    pub fn new(types: &'a [[u8; 2]]) -> TypeList<'a> {
-        TypeList(types)
-    }
-
-    /// The types in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = ParameterType> + 'a {
-        self.0
-            .iter()
-            .map(|&bytes| ParameterType(u16::from_be_bytes(bytes)))
-    }
-
-    /// How many types there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is no type.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn as_bytes(&self) -> &'a [u8] {
-        self.0.as_flattened()
-    }
-
-    pub(super) fn read(bytes: &'a [u8]) -> Option<TypeList<'a>> {
-        match bytes.as_chunks() {
-            (types, []) => Some(TypeList(types)),
-            _ => None,
-        }
-    }
-}
-
 /// Appends an item after padding the one before it.
 pub(super) fn push_tlv(
     buffer: &mut BytesMut,
@@ -302,4 +511,9 @@ pub(super) fn push_tlv(
 /// The value when it has exactly the length of the one field that it consists of.
 fn exactly<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
     value.try_into().ok()
+}
+
+/// The number when the value consists of that one field.
+fn number(value: &[u8]) -> Option<u32> {
+    exactly(value).map(u32::from_be_bytes)
 }

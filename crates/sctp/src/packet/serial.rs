@@ -96,9 +96,17 @@ serial_number!(
 );
 
 serial_number!(
-    /// Message Identifier (RFC 8260 section 2.1): numbers the ordered, or the unordered, messages of one
-    /// stream.
+    /// Message Identifier: numbers the ordered or the unordered messages of one stream when messages
+    /// are interleaved (RFC 8260, section 2.1).
     Mid,
+    u32,
+    i32
+);
+
+serial_number!(
+    /// Numbers the ASCONF chunks (RFC 5061, section 4.1.1) or the re-configuration requests
+    /// (RFC 6525, section 4.1) of one side.
+    SequenceNumber,
     u32,
     i32
 );

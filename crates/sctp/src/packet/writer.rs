@@ -1,6 +1,7 @@
 //! Writes packets: chunk after chunk into one buffer, never beyond a given size.
 
-use super::chunk::{Chunk, ChunkType};
+use super::chunk::Chunk;
+use super::chunk_type::ChunkType;
 use super::tlv::{HEADER_LENGTH, MAXIMUM_VALUE_LENGTH, padding_of};
 use super::{CommonHeader, checksum};
 use bytes::{BufMut, Bytes, BytesMut};

@@ -29,6 +29,14 @@ pub struct Data<'a> {
     pub user_data: &'a [u8],
 }
 
+/// The flags of DATA and I-DATA.
+pub(super) struct DataFlags {
+    pub(super) immediate: bool,
+    pub(super) unordered: bool,
+    pub(super) beginning: bool,
+    pub(super) ending: bool,
+}
+
 impl<'a> Data<'a> {
     /// Bytes that a DATA chunk takes beside the user data and padding.
     pub const OVERHEAD: usize = 16;
@@ -43,11 +51,12 @@ impl<'a> Data<'a> {
     }
 
     pub(super) fn read(flags: u8, mut value: &'a [u8]) -> Option<Data<'a>> {
+        let flags = DataFlags::read(flags);
         Some(Data {
-            immediate: flags & IMMEDIATE != 0,
-            unordered: flags & UNORDERED != 0,
-            beginning: flags & BEGINNING != 0,
-            ending: flags & ENDING != 0,
+            immediate: flags.immediate,
+            unordered: flags.unordered,
+            beginning: flags.beginning,
+            ending: flags.ending,
             tsn: Tsn(value.try_get_u32().ok()?),
             stream: value.try_get_u16().ok()?,
             ssn: Ssn(value.try_get_u16().ok()?),
@@ -64,14 +73,15 @@ impl PacketWriter<'_> {
     ///
     /// When the chunk does not fit.
     pub fn data(&mut self, data: &Data<'_>) -> Result<(), DoesNotFit> {
-        let flag = |set, bit| if set { bit } else { 0 };
-        let flags = flag(data.immediate, IMMEDIATE)
-            | flag(data.unordered, UNORDERED)
-            | flag(data.beginning, BEGINNING)
-            | flag(data.ending, ENDING);
+        let flags = DataFlags {
+            immediate: data.immediate,
+            unordered: data.unordered,
+            beginning: data.beginning,
+            ending: data.ending,
+        };
         let fields_length = Data::OVERHEAD - HEADER_LENGTH;
         let value_length = fields_length + data.user_data.len();
-        self.append(ChunkType::DATA, flags, value_length, |buffer| {
+        self.append(ChunkType::DATA, flags.bits(), value_length, |buffer| {
             let [a, b, c, d] = data.tsn.0.to_be_bytes();
             let [e, f] = data.stream.to_be_bytes();
             let [g, h] = data.ssn.0.to_be_bytes();
@@ -79,6 +89,25 @@ impl PacketWriter<'_> {
             buffer.put_slice(&[a, b, c, d, e, f, g, h, i, j, k, l]);
             buffer.put_slice(data.user_data);
         })
+    }
+}
+
+impl DataFlags {
+    pub(super) fn read(flags: u8) -> DataFlags {
+        DataFlags {
+            immediate: flags & IMMEDIATE != 0,
+            unordered: flags & UNORDERED != 0,
+            beginning: flags & BEGINNING != 0,
+            ending: flags & ENDING != 0,
+        }
+    }
+
+    pub(super) fn bits(&self) -> u8 {
+        let flag = |set, bit| if set { bit } else { 0 };
+        flag(self.immediate, IMMEDIATE)
+            | flag(self.unordered, UNORDERED)
+            | flag(self.beginning, BEGINNING)
+            | flag(self.ending, ENDING)
     }
 }
 

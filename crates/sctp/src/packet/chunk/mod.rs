@@ -1,36 +1,46 @@
-//! The chunks (RFC 9260, sections 3.2 and 3.3; RFC 4820), one file for each that has fields.
+//! The chunks (RFC 9260, sections 3.2 and 3.3, and the extensions), one file for each that has fields.
 
 mod abort;
+mod asconf;
+mod auth;
 mod cookie_echo;
 mod data;
+mod forward_tsn;
 mod heartbeat;
+mod i_data;
+mod i_forward_tsn;
 mod init;
+mod nr_sack;
 mod operation_error;
 mod pad;
+mod re_config;
 mod sack;
 mod shutdown;
 
 pub use abort::Abort;
+pub use asconf::{Asconf, AsconfAck};
+pub use auth::Auth;
 pub use cookie_echo::CookieEcho;
 pub use data::Data;
+pub use forward_tsn::{ForwardTsn, SkippedSsn, SkippedSsns};
 pub use heartbeat::Heartbeat;
+pub use i_data::{Fragment, IData};
+pub use i_forward_tsn::{IForwardTsn, SkippedMid, SkippedMids};
 pub use init::Init;
+pub use nr_sack::NrSack;
 pub use operation_error::OperationError;
 pub use pad::Pad;
+pub use re_config::ReConfig;
 pub use sack::{GapAckBlock, GapAckBlocks, Sack, TsnList};
 pub use shutdown::{Shutdown, ShutdownComplete};
 
-use super::tlv::{Tlv, Tlvs, UnrecognizedAction};
+use super::chunk_type::ChunkType;
+use super::tlv::{Tlv, Tlvs};
 use super::{DoesNotFit, FormatError, FormatErrorKind, PacketWriter};
 use bytes::BufMut;
-use std::fmt;
 use std::iter::FusedIterator;
 
-/// The type of a chunk.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ChunkType(pub u8);
-
-/// One chunk, read. Flag bits that RFC 9260 reserves are left out.
+/// One chunk, read. Flag bits and fields that are reserved are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chunk<'a> {
     /// Payload Data (section 3.3.1).
@@ -59,8 +69,24 @@ pub enum Chunk<'a> {
     CookieAck,
     /// Shutdown Complete (section 3.3.13).
     ShutdownComplete(ShutdownComplete),
+    /// Authentication (RFC 4895, section 5.1).
+    Auth(Auth<'a>),
+    /// Non-Renegable Selective Acknowledgement (draft-natarajan-tsvwg-sctp-nrsack).
+    NrSack(NrSack<'a>),
+    /// Payload Data of interleaved messages (RFC 8260, section 2.1).
+    IData(IData<'a>),
+    /// Address Configuration Acknowledgement (RFC 5061, section 4.1.2).
+    AsconfAck(AsconfAck<'a>),
+    /// Re-configuration (RFC 6525, section 3.1).
+    ReConfig(ReConfig<'a>),
     /// Padding (RFC 4820, section 3): to be ignored.
     Pad(Pad<'a>),
+    /// Forward Cumulative TSN (RFC 3758, section 3.2).
+    ForwardTsn(ForwardTsn<'a>),
+    /// Address Configuration Change (RFC 5061, section 4.1.1).
+    Asconf(Asconf<'a>),
+    /// Forward Cumulative TSN for interleaved messages (RFC 8260, section 2.3.1).
+    IForwardTsn(IForwardTsn<'a>),
     /// A chunk of a type that is not known here.
     Other(RawChunk<'a>),
 }
@@ -72,78 +98,6 @@ pub struct RawChunk<'a>(Tlv<'a>);
 /// Walks the chunks of a packet.
 #[derive(Clone, Debug)]
 pub struct ChunkIterator<'a>(Tlvs<'a>);
-
-impl ChunkType {
-    /// Payload Data.
-    pub const DATA: ChunkType = ChunkType(0);
-    /// Initiation.
-    pub const INIT: ChunkType = ChunkType(1);
-    /// Initiation Acknowledgement.
-    pub const INIT_ACK: ChunkType = ChunkType(2);
-    /// Selective Acknowledgement.
-    pub const SACK: ChunkType = ChunkType(3);
-    /// Heartbeat Request.
-    pub const HEARTBEAT: ChunkType = ChunkType(4);
-    /// Heartbeat Acknowledgement.
-    pub const HEARTBEAT_ACK: ChunkType = ChunkType(5);
-    /// Abort.
-    pub const ABORT: ChunkType = ChunkType(6);
-    /// Shutdown.
-    pub const SHUTDOWN: ChunkType = ChunkType(7);
-    /// Shutdown Acknowledgement.
-    pub const SHUTDOWN_ACK: ChunkType = ChunkType(8);
-    /// Operation Error.
-    pub const ERROR: ChunkType = ChunkType(9);
-    /// State Cookie.
-    pub const COOKIE_ECHO: ChunkType = ChunkType(10);
-    /// Cookie Acknowledgement.
-    pub const COOKIE_ACK: ChunkType = ChunkType(11);
-    /// Shutdown Complete.
-    pub const SHUTDOWN_COMPLETE: ChunkType = ChunkType(14);
-    /// Padding (RFC 4820).
-    pub const PAD: ChunkType = ChunkType(0x84);
-
-    /// What to do with a chunk of this type by someone who does not recognize it.
-    pub fn unrecognized_action(self) -> UnrecognizedAction {
-        UnrecognizedAction::of_highest_bits(self.0)
-    }
-
-    /// Whether the chunk must not share its packet with another one (section 3).
-    pub fn travels_alone(self) -> bool {
-        matches!(
-            self,
-            ChunkType::INIT | ChunkType::INIT_ACK | ChunkType::SHUTDOWN_COMPLETE
-        )
-    }
-}
-
-impl fmt::Display for ChunkType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match *self {
-            ChunkType::DATA => "DATA",
-            ChunkType::INIT => "INIT",
-            ChunkType::INIT_ACK => "INIT ACK",
-            ChunkType::SACK => "SACK",
-            ChunkType::HEARTBEAT => "HEARTBEAT",
-            ChunkType::HEARTBEAT_ACK => "HEARTBEAT ACK",
-            ChunkType::ABORT => "ABORT",
-            ChunkType::SHUTDOWN => "SHUTDOWN",
-            ChunkType::SHUTDOWN_ACK => "SHUTDOWN ACK",
-            ChunkType::ERROR => "ERROR",
-            ChunkType::COOKIE_ECHO => "COOKIE ECHO",
-            ChunkType::COOKIE_ACK => "COOKIE ACK",
-            ChunkType::SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
-            ChunkType::PAD => "PAD",
-            ChunkType(other) => return write!(f, "chunk type {other}"),
-        })
-    }
-}
-
-impl fmt::Debug for ChunkType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ChunkType({})", self.0)
-    }
-}
 
 impl<'a> Chunk<'a> {
     /// Reads the value by its type.
@@ -170,9 +124,17 @@ impl<'a> Chunk<'a> {
             ChunkType::SHUTDOWN_COMPLETE => {
                 Some(Chunk::ShutdownComplete(ShutdownComplete::read(flags)))
             }
+            ChunkType::AUTH => Auth::read(value).map(Chunk::Auth),
+            ChunkType::NR_SACK => NrSack::read(value).map(Chunk::NrSack),
+            ChunkType::I_DATA => IData::read(flags, value).map(Chunk::IData),
+            ChunkType::ASCONF_ACK => AsconfAck::read(value).map(Chunk::AsconfAck),
+            ChunkType::RE_CONFIG => Some(Chunk::ReConfig(ReConfig::read(value))),
             ChunkType::PAD => Some(Chunk::Pad(Pad {
                 padding_data: value,
             })),
+            ChunkType::FORWARD_TSN => ForwardTsn::read(value).map(Chunk::ForwardTsn),
+            ChunkType::ASCONF => Asconf::read(value).map(Chunk::Asconf),
+            ChunkType::I_FORWARD_TSN => IForwardTsn::read(value).map(Chunk::IForwardTsn),
             _ => Some(Chunk::Other(raw)),
         };
         chunk.ok_or(FormatError::new(
@@ -197,7 +159,15 @@ impl<'a> Chunk<'a> {
             Chunk::CookieEcho(_) => ChunkType::COOKIE_ECHO,
             Chunk::CookieAck => ChunkType::COOKIE_ACK,
             Chunk::ShutdownComplete(_) => ChunkType::SHUTDOWN_COMPLETE,
+            Chunk::Auth(_) => ChunkType::AUTH,
+            Chunk::NrSack(_) => ChunkType::NR_SACK,
+            Chunk::IData(_) => ChunkType::I_DATA,
+            Chunk::AsconfAck(_) => ChunkType::ASCONF_ACK,
+            Chunk::ReConfig(_) => ChunkType::RE_CONFIG,
             Chunk::Pad(_) => ChunkType::PAD,
+            Chunk::ForwardTsn(_) => ChunkType::FORWARD_TSN,
+            Chunk::Asconf(_) => ChunkType::ASCONF,
+            Chunk::IForwardTsn(_) => ChunkType::I_FORWARD_TSN,
             Chunk::Other(raw) => raw.chunk_type(),
         }
     }
@@ -222,7 +192,25 @@ impl<'a> Chunk<'a> {
             Chunk::CookieEcho(cookie_echo) => cookie_echo.write(writer),
             Chunk::CookieAck => writer.append(ChunkType::COOKIE_ACK, 0, 0, |_| {}),
             Chunk::ShutdownComplete(complete) => complete.write(writer),
+            Chunk::Auth(auth) => auth.write(writer),
+            Chunk::NrSack(nr_sack) => writer.nr_sack(
+                nr_sack.cumulative_tsn_ack,
+                nr_sack.a_rwnd,
+                nr_sack.gap_ack_blocks.iter(),
+                nr_sack.nr_gap_ack_blocks.iter(),
+                nr_sack.duplicate_tsns.iter(),
+            ),
+            Chunk::IData(data) => writer.i_data(data),
+            Chunk::AsconfAck(asconf_ack) => asconf_ack.write(writer),
+            Chunk::ReConfig(re_config) => re_config.write(writer),
             Chunk::Pad(pad) => pad.write(writer),
+            Chunk::ForwardTsn(forward_tsn) => {
+                writer.forward_tsn(forward_tsn.new_cumulative_tsn, forward_tsn.skipped.iter())
+            }
+            Chunk::Asconf(asconf) => asconf.write(writer),
+            Chunk::IForwardTsn(forward_tsn) => {
+                writer.i_forward_tsn(forward_tsn.new_cumulative_tsn, forward_tsn.skipped.iter())
+            }
             Chunk::Other(raw) => raw.write(writer),
         }
     }

@@ -27,12 +27,12 @@ pub struct GapAckBlock {
     pub end: u16,
 }
 
-/// The Gap Ack Blocks of a SACK, as they lie in the packet. Nothing makes sure that they are in
+/// The Gap Ack Blocks of a SACK or NR-SACK, as they lie in the packet. Nothing makes sure that they are in
 /// order or apart, nor that a block's start is not behind its end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct GapAckBlocks<'a>(&'a [[u8; 4]]);
 
-/// The duplicate TSNs of a SACK, as they lie in the packet.
+/// The duplicate TSNs of a SACK or NR-SACK, as they lie in the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TsnList<'a>(&'a [[u8; 4]]);
 
@@ -55,13 +55,17 @@ impl<'a> Sack<'a> {
         Some(Sack {
             cumulative_tsn_ack,
             a_rwnd,
-            gap_ack_blocks: GapAckBlocks(gap_ack_blocks),
-            duplicate_tsns: TsnList(entries.get(..duplicates)?),
+            gap_ack_blocks: GapAckBlocks::new(gap_ack_blocks),
+            duplicate_tsns: TsnList::new(entries.get(..duplicates)?),
         })
     }
 }
 
 impl<'a> GapAckBlocks<'a> {
+    pub(super) fn new(entries: &'a [[u8; 4]]) -> GapAckBlocks<'a> {
+        GapAckBlocks(entries)
+    }
+
     /// The blocks in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = GapAckBlock> + Clone + use<'a> {
         self.0.iter().map(|&[a, b, c, d]| GapAckBlock {
@@ -82,6 +86,10 @@ impl<'a> GapAckBlocks<'a> {
 }
 
 impl<'a> TsnList<'a> {
+    pub(super) fn new(entries: &'a [[u8; 4]]) -> TsnList<'a> {
+        TsnList(entries)
+    }
+
     /// The TSNs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Tsn> + Clone + use<'a> {
         self.0.iter().map(|&bytes| Tsn(u32::from_be_bytes(bytes)))

@@ -2,7 +2,9 @@
 
 use crate::packet::packet_of_raw_chunks;
 use proptest::prelude::*;
-use sctp::packet::{Cause, Causes, Chunk, Packet, Parameter, Parameters, RawChunk};
+use sctp::packet::{
+    Cause, Causes, Chunk, ErrorCauseIndication, Packet, Parameter, Parameters, RawChunk,
+};
 
 proptest! {
     #[test]
@@ -26,13 +28,19 @@ proptest! {
     }
 }
 
+/// Types of the chunks of extensions, and first bytes of the types of their parameters.
+const EXTENSIONS: [u8; 7] = [0x40, 0x80, 0x82, 0x84, 0xc0, 0xc1, 0xc2];
+
 /// Items in the type, length, value layout with types from the ranges that are known, and values
 /// that are such items themselves or noise; a few lengths are wrong.
 fn items(most: usize) -> impl Strategy<Value = Vec<u8>> {
     let noise = prop::collection::vec(any::<u8>(), 0..most);
     noise.prop_recursive(3, 256, 6, |inner| {
         let length_error = prop_oneof![9 => Just(0_i32), 1 => -8..8_i32];
-        let item = (0..16_u8, any::<u8>(), inner, length_error);
+        let first = prop_oneof![0..20_u8, prop::sample::select(&EXTENSIONS[..])];
+        // The second byte of a parameter of an extension, or the flags of a chunk.
+        let second = prop_oneof![0..20_u8, any::<u8>()];
+        let item = (first, second, inner, length_error);
         prop::collection::vec(item, 0..6).prop_map(|items| {
             let mut bytes = Vec::new();
             for (first, second, value, length_error) in items {
@@ -81,6 +89,20 @@ fn walk_chunk(chunk: &Chunk<'_>) {
             sack.gap_ack_blocks.iter().for_each(drop);
             sack.duplicate_tsns.iter().for_each(drop);
         }
+        Chunk::NrSack(nr_sack) => {
+            nr_sack.gap_ack_blocks.iter().for_each(drop);
+            nr_sack.nr_gap_ack_blocks.iter().for_each(drop);
+            nr_sack.duplicate_tsns.iter().for_each(drop);
+        }
+        Chunk::ForwardTsn(forward_tsn) => forward_tsn.skipped.iter().for_each(drop),
+        Chunk::IForwardTsn(forward_tsn) => forward_tsn.skipped.iter().for_each(drop),
+        Chunk::Asconf(asconf) => {
+            asconf.address();
+            asconf.requests().for_each(drop);
+            walk_parameters(asconf.parameters);
+        }
+        Chunk::AsconfAck(asconf_ack) => walk_parameters(asconf_ack.responses),
+        Chunk::ReConfig(re_config) => walk_parameters(re_config.parameters),
         Chunk::Abort(abort) => walk_causes(abort.causes),
         Chunk::Error(error) => walk_causes(error.causes),
         _ => {}
@@ -89,8 +111,19 @@ fn walk_chunk(chunk: &Chunk<'_>) {
 
 fn walk_parameters(parameters: Parameters<'_>) {
     for parameter in parameters {
-        if let Ok(Parameter::SupportedAddressTypes(types)) = parameter {
-            types.iter().for_each(drop);
+        match parameter {
+            Ok(Parameter::SupportedAddressTypes(types)) => types.iter().for_each(drop),
+            Ok(Parameter::HmacAlgo(identifiers)) => identifiers.iter().for_each(drop),
+            Ok(Parameter::Chunks(types) | Parameter::SupportedExtensions(types)) => {
+                types.iter().for_each(drop);
+            }
+            Ok(Parameter::OutgoingSsnResetRequest(request)) => {
+                request.streams.iter().for_each(drop);
+            }
+            Ok(Parameter::ErrorCauseIndication(ErrorCauseIndication { causes, .. })) => {
+                walk_causes(causes);
+            }
+            _ => {}
         }
     }
 }
@@ -98,8 +131,11 @@ fn walk_parameters(parameters: Parameters<'_>) {
 fn walk_causes(causes: Causes<'_>) {
     for cause in causes {
         match cause {
-            Ok(Cause::UnrecognizedParameters(parameters)) => walk_parameters(parameters),
-            Ok(Cause::RestartWithNewAddresses(parameters)) => walk_parameters(parameters),
+            Ok(
+                Cause::UnrecognizedParameters(parameters)
+                | Cause::RestartWithNewAddresses(parameters)
+                | Cause::RequestToDeleteLastIpAddress(parameters),
+            ) => walk_parameters(parameters),
             Ok(Cause::MissingMandatoryParameter(types)) => types.iter().for_each(drop),
             _ => {}
         }

@@ -515,14 +515,14 @@ fn data_without_user_data() {
 
 /// Writes the chunk as `bytes` and reads it back from there.
 #[track_caller]
-fn assert_layout(chunk: &Chunk<'_>, bytes: &[u8]) {
+pub(super) fn assert_layout(chunk: &Chunk<'_>, bytes: &[u8]) {
     let packet = packet_with(|writer| writer.chunk(chunk).unwrap());
     assert_eq!(chunks_of(&packet), bytes);
     assert_eq!(only_chunk(&packet), *chunk);
 }
 
 #[track_caller]
-fn only_chunk(packet: &[u8]) -> Chunk<'_> {
+pub(super) fn only_chunk(packet: &[u8]) -> Chunk<'_> {
     let mut chunks = Packet::read(packet).unwrap().chunks();
     let chunk = chunks.next().expect("a chunk").expect("a sound chunk");
     assert_eq!(chunks.next(), None);

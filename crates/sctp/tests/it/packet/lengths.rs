@@ -11,7 +11,7 @@ macro_rules! level {
             #[test]
             fn length_0() {
                 assert_eq!(
-                    $read(&[0xc0, 0xc0, 0, 0]),
+                    $read(&[0xfe, 0xfe, 0, 0]),
                     (0, Some(LengthTooShort { length: 0 }))
                 );
             }
@@ -19,7 +19,7 @@ macro_rules! level {
             #[test]
             fn length_1() {
                 assert_eq!(
-                    $read(&[0xc0, 0xc0, 0, 1]),
+                    $read(&[0xfe, 0xfe, 0, 1]),
                     (0, Some(LengthTooShort { length: 1 }))
                 );
             }
@@ -27,7 +27,7 @@ macro_rules! level {
             #[test]
             fn length_2() {
                 assert_eq!(
-                    $read(&[0xc0, 0xc0, 0, 2]),
+                    $read(&[0xfe, 0xfe, 0, 2]),
                     (0, Some(LengthTooShort { length: 2 }))
                 );
             }
@@ -35,31 +35,31 @@ macro_rules! level {
             #[test]
             fn length_3() {
                 assert_eq!(
-                    $read(&[0xc0, 0xc0, 0, 3]),
+                    $read(&[0xfe, 0xfe, 0, 3]),
                     (0, Some(LengthTooShort { length: 3 }))
                 );
             }
 
             #[test]
             fn length_4_is_the_least() {
-                assert_eq!($read(&[0xc0, 0xc0, 0, 4]), (1, None));
+                assert_eq!($read(&[0xfe, 0xfe, 0, 4]), (1, None));
             }
 
             #[test]
             fn length_1_past_the_end() {
-                let bytes = [0xc0, 0xc0, 0, 9, 1, 2, 3, 4];
+                let bytes = [0xfe, 0xfe, 0, 9, 1, 2, 3, 4];
                 assert_eq!($read(&bytes), (0, Some(LengthPastEnd { length: 9 })));
             }
 
             #[test]
             fn length_far_past_the_end() {
-                let bytes = [0xc0, 0xc0, 255, 255, 1, 2, 3, 4];
+                let bytes = [0xfe, 0xfe, 255, 255, 1, 2, 3, 4];
                 assert_eq!($read(&bytes), (0, Some(LengthPastEnd { length: 65535 })));
             }
 
             #[test]
             fn header_cut_short() {
-                for bytes in [&[0xc0][..], &[0xc0, 0xc0], &[0xc0, 0xc0, 0]] {
+                for bytes in [&[0xfe][..], &[0xfe, 0xfe], &[0xfe, 0xfe, 0]] {
                     assert_eq!($read(bytes), (0, Some(HeaderTruncated)));
                 }
             }
@@ -67,25 +67,25 @@ macro_rules! level {
             #[test]
             fn broken_second_item() {
                 let bytes = [
-                    0xc0, 0xc0, 0, 5, 1, 0, 0, 0, 0xc0, 0xc0, 0, 0, 0xc0, 0xc0, 0, 4,
+                    0xfe, 0xfe, 0, 5, 1, 0, 0, 0, 0xfe, 0xfe, 0, 0, 0xfe, 0xfe, 0, 4,
                 ];
                 assert_eq!($read(&bytes), (1, Some(LengthTooShort { length: 0 })));
             }
 
             #[test]
             fn last_padding_left_out() {
-                assert_eq!($read(&[0xc0, 0xc0, 0, 5, 1]), (1, None));
-                assert_eq!($read(&[0xc0, 0xc0, 0, 5, 1, 0]), (1, None));
+                assert_eq!($read(&[0xfe, 0xfe, 0, 5, 1]), (1, None));
+                assert_eq!($read(&[0xfe, 0xfe, 0, 5, 1, 0]), (1, None));
             }
 
             #[test]
             fn last_padding_present() {
-                assert_eq!($read(&[0xc0, 0xc0, 0, 5, 1, 0, 0, 0]), (1, None));
+                assert_eq!($read(&[0xfe, 0xfe, 0, 5, 1, 0, 0, 0]), (1, None));
             }
 
             #[test]
             fn padding_that_is_not_zero_is_ignored() {
-                let bytes = [0xc0, 0xc0, 0, 5, 1, 9, 9, 9, 0xc0, 0xc0, 0, 4];
+                let bytes = [0xfe, 0xfe, 0, 5, 1, 9, 9, 9, 0xfe, 0xfe, 0, 4];
                 assert_eq!($read(&bytes), (2, None));
             }
 

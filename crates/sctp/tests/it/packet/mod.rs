@@ -1,7 +1,8 @@
-//! The wire format of SCTP packets (RFC 9260, section 3): against the RFC's drawings, against
+//! The wire format of SCTP packets (RFC 9260, section 3, and the extensions): against the RFCs' drawings, against
 //! hostile lengths, and against itself.
 
 mod check;
+mod extensions;
 mod hostile;
 mod layout;
 mod lengths;

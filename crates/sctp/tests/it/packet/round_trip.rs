@@ -4,10 +4,15 @@ use crate::packet::{chunks_of, packet_of_raw_chunks, packet_with};
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use sctp::packet::{
-    Abort, Cause, CauseBuffer, Chunk, ChunkType, CommonHeader, CookieEcho, Data, DoesNotFit,
-    GapAckBlock, Init, OperationError, Packet, PacketWriter, Pad, Parameter, ParameterBuffer,
-    Parameters, Shutdown, ShutdownComplete, Ssn, Tlvs, Tsn, TypeList, checksum,
+    Abort, AddStreamsRequest, AddressRequest, Asconf, AsconfAck, Auth, Cause, CauseBuffer, Causes,
+    Chunk, ChunkType, ChunkTypeList, CommonHeader, CookieEcho, Data, DoesNotFit,
+    ErrorCauseIndication, Fragment, GapAckBlock, HmacIdentifier, HmacList, IData,
+    IncomingSsnResetRequest, Init, Mid, NextTsns, OperationError, OutgoingSsnResetRequest, Packet,
+    PacketWriter, Pad, Parameter, ParameterBuffer, Parameters, ReConfig, ReConfigResponse,
+    ReConfigResult, SequenceNumber, Shutdown, ShutdownComplete, SkippedMid, SkippedSsn, Ssn,
+    StreamList, Tlvs, Tsn, TypeList, checksum,
 };
+use std::net::IpAddr;
 
 /// A type and a value, from which tests make a parameter or an error cause.
 type Ingredients = (u16, Vec<u8>);
@@ -17,9 +22,27 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn ingredients() -> impl Strategy<Value = Vec<Ingredients>> {
-    let type_field = prop_oneof![0..16_u16, Just(0x8000), Just(0x8005), any::<u16>()];
+    let type_field = prop_oneof![
+        0..20_u16,
+        0xa0..0xa5_u16,
+        Just(0x0105),
+        0x8000..0x8009_u16,
+        0xc000..0xc007_u16,
+        any::<u16>(),
+    ];
     prop::collection::vec((type_field, bytes()), 0..8)
 }
+
+/// The types of known chunks from 17 on.
+const KNOWN: [u8; 7] = [
+    ChunkType::I_DATA.0,
+    ChunkType::ASCONF_ACK.0,
+    ChunkType::RE_CONFIG.0,
+    ChunkType::PAD.0,
+    ChunkType::FORWARD_TSN.0,
+    ChunkType::ASCONF.0,
+    ChunkType::I_FORWARD_TSN.0,
+];
 
 proptest! {
     #[test]
@@ -124,8 +147,107 @@ proptest! {
     }
 
     #[test]
+    fn auth((shared_key_identifier, hmac_identifier) in any::<(u16, u16)>(), hmac in bytes()) {
+        assert_round_trip(&Chunk::Auth(Auth {
+            shared_key_identifier,
+            hmac_identifier: HmacIdentifier(hmac_identifier),
+            hmac: &hmac,
+        }));
+    }
+
+    #[test]
+    fn i_data(
+        [immediate, unordered, beginning, ending] in any::<[bool; 4]>(),
+        (tsn, stream, mid, number) in any::<(u32, u16, u32, u32)>(),
+        user_data in bytes(),
+    ) {
+        let data = IData {
+            immediate,
+            unordered,
+            ending,
+            tsn: Tsn(tsn),
+            stream,
+            mid: Mid(mid),
+            fragment: if beginning {
+                Fragment::First { ppid: number }
+            } else {
+                Fragment::Later { fsn: number }
+            },
+            user_data: &user_data,
+        };
+        assert_eq!(data.beginning(), beginning);
+        assert_round_trip(&Chunk::IData(data));
+    }
+
+    #[test]
+    fn forward_tsn_and_i_forward_tsn(tsn: u32, skipped: Vec<(u16, bool, u32)>) {
+        let ssns = skipped.iter().map(|&(stream, _, ssn)| SkippedSsn {
+            stream,
+            ssn: Ssn(ssn as u16),
+        });
+        let mids = skipped.iter().map(|&(stream, unordered, mid)| SkippedMid {
+            stream,
+            unordered,
+            mid: Mid(mid),
+        });
+        let packet = packet_with(|writer| {
+            writer.forward_tsn(Tsn(tsn), ssns.clone()).unwrap();
+            writer.i_forward_tsn(Tsn(tsn), mids.clone()).unwrap();
+        });
+        let chunks: Vec<_> =
+            Packet::read(&packet).unwrap().chunks().map(Result::unwrap).collect();
+        let [Chunk::ForwardTsn(forward_tsn), Chunk::IForwardTsn(i_forward_tsn)] = chunks[..] else {
+            panic!("other chunks");
+        };
+        assert_eq!(forward_tsn.new_cumulative_tsn, Tsn(tsn));
+        assert_eq!(i_forward_tsn.new_cumulative_tsn, Tsn(tsn));
+        assert!(forward_tsn.skipped.iter().eq(ssns));
+        assert!(i_forward_tsn.skipped.iter().eq(mids));
+        for chunk in chunks {
+            assert_round_trip(&chunk);
+        }
+    }
+
+    #[test]
+    fn nr_sack(
+        (cumulative_tsn_ack, a_rwnd) in any::<(u32, u32)>(),
+        [blocks, nr_blocks]: [Vec<(u16, u16)>; 2],
+        duplicates: Vec<u32>,
+    ) {
+        let cumulative_tsn_ack = Tsn(cumulative_tsn_ack);
+        let block = |&(start, end): &(u16, u16)| GapAckBlock { start, end };
+        let packet = packet_with(|writer| {
+            let (blocks, nr_blocks) = (blocks.iter().map(block), nr_blocks.iter().map(block));
+            let duplicates = duplicates.iter().copied().map(Tsn);
+            writer.nr_sack(cumulative_tsn_ack, a_rwnd, blocks, nr_blocks, duplicates).unwrap();
+        });
+        let Some(Ok(Chunk::NrSack(nr_sack))) = Packet::read(&packet).unwrap().chunks().next() else {
+            panic!("no NR-SACK");
+        };
+        assert_eq!(nr_sack.cumulative_tsn_ack, cumulative_tsn_ack);
+        assert_eq!(nr_sack.a_rwnd, a_rwnd);
+        assert!(nr_sack.gap_ack_blocks.iter().eq(blocks.iter().map(block)));
+        assert!(nr_sack.nr_gap_ack_blocks.iter().eq(nr_blocks.iter().map(block)));
+        assert!(nr_sack.duplicate_tsns.iter().eq(duplicates.into_iter().map(Tsn)));
+        assert_round_trip(&Chunk::NrSack(nr_sack));
+    }
+
+    #[test]
+    fn chunks_of_parameters(number: u32, parameters in ingredients()) {
+        let parameters = buffer_of_parameters(&parameters);
+        let parameters = parameters.parameters();
+        let sequence_number = SequenceNumber(number);
+        assert_round_trip(&Chunk::Asconf(Asconf { sequence_number, parameters }));
+        assert_round_trip(&Chunk::AsconfAck(AsconfAck {
+            sequence_number,
+            responses: parameters,
+        }));
+        assert_round_trip(&Chunk::ReConfig(ReConfig { parameters }));
+    }
+
+    #[test]
     fn unknown_chunks(
-        chunk_type in (15..=255_u8).prop_filter("known", |known| *known != ChunkType::PAD.0),
+        chunk_type in (17..=255_u8).prop_filter("known", |known| !KNOWN.contains(known)),
         flags: u8,
         value in bytes(),
     ) {
@@ -301,6 +423,19 @@ fn buffer_of_parameters(ingredients: &[Ingredients]) -> ParameterBuffer {
     for (type_field, value) in ingredients {
         let (pairs, _) = value.as_chunks();
         let [a, b, c, d] = first(value);
+        let number = u32::from_be_bytes([a, b, c, d]);
+        let more_streams = AddStreamsRequest {
+            request_sequence_number: SequenceNumber(number),
+            new_streams: !number as u16,
+        };
+        let about_address = AddressRequest {
+            correlation_id: number,
+            address: if value.len() % 2 == 0 {
+                IpAddr::from([a, b, c, d])
+            } else {
+                IpAddr::from(first::<16>(value))
+            },
+        };
         let parameter = match type_field {
             1 => Parameter::HeartbeatInfo(value),
             5 => Parameter::Ipv4Address([a, b, c, d].into()),
@@ -308,12 +443,54 @@ fn buffer_of_parameters(ingredients: &[Ingredients]) -> ParameterBuffer {
             7 => Parameter::StateCookie(value),
             8 => Parameter::UnrecognizedParameter(value),
             9 => Parameter::CookiePreservative {
-                life_span_increment: u32::from_be_bytes([a, b, c, d]),
+                life_span_increment: number,
             },
             11 => Parameter::HostNameAddress(value),
             12 => Parameter::SupportedAddressTypes(TypeList::new(pairs)),
+            13 => Parameter::OutgoingSsnResetRequest(OutgoingSsnResetRequest {
+                request_sequence_number: SequenceNumber(number),
+                response_sequence_number: SequenceNumber(!number),
+                last_assigned_tsn: Tsn(number ^ 1),
+                streams: StreamList::new(pairs),
+            }),
+            14 => Parameter::IncomingSsnResetRequest(IncomingSsnResetRequest {
+                request_sequence_number: SequenceNumber(number),
+                streams: StreamList::new(pairs),
+            }),
+            15 => Parameter::SsnTsnResetRequest {
+                request_sequence_number: SequenceNumber(number),
+            },
+            16 => Parameter::ReConfigResponse(ReConfigResponse {
+                response_sequence_number: SequenceNumber(number),
+                result: ReConfigResult(!number),
+                next_tsns: (number % 2 == 0).then_some(NextTsns {
+                    sender: Tsn(number),
+                    receiver: Tsn(!number),
+                }),
+            }),
+            17 => Parameter::AddOutgoingStreamsRequest(more_streams),
+            18 => Parameter::AddIncomingStreamsRequest(more_streams),
             0x8000 => Parameter::EcnCapable,
+            0x8001 => Parameter::ZeroChecksumAcceptable {
+                error_detection_method: number,
+            },
+            0x8002 => Parameter::Random(value),
+            0x8003 => Parameter::Chunks(ChunkTypeList::new(value)),
+            0x8004 => Parameter::HmacAlgo(HmacList::new(pairs)),
             0x8005 => Parameter::Padding(value),
+            0x8008 => Parameter::SupportedExtensions(ChunkTypeList::new(value)),
+            0xc000 => Parameter::ForwardTsnSupported,
+            0xc001 => Parameter::AddIpAddress(about_address),
+            0xc002 => Parameter::DeleteIpAddress(about_address),
+            0xc003 => Parameter::ErrorCauseIndication(ErrorCauseIndication {
+                correlation_id: number,
+                causes: Causes::new(value),
+            }),
+            0xc004 => Parameter::SetPrimaryAddress(about_address),
+            0xc005 => Parameter::SuccessIndication {
+                correlation_id: number,
+            },
+            0xc006 => Parameter::AdaptationLayerIndication { code_point: number },
             _ => {
                 let bytes = unknown(*type_field, value);
                 let tlv = Tlvs::new(&bytes).next().unwrap().unwrap();
@@ -348,6 +525,14 @@ fn buffer_of_causes(ingredients: &[Ingredients]) -> CauseBuffer {
             11 => Cause::RestartWithNewAddresses(Parameters::new(value)),
             12 => Cause::UserInitiatedAbort(value),
             13 => Cause::ProtocolViolation(value),
+            0xa0 => Cause::RequestToDeleteLastIpAddress(Parameters::new(value)),
+            0xa1 => Cause::OperationRefusedDueToResourceShortage(Parameters::new(value)),
+            0xa2 => Cause::RequestToDeleteSourceIpAddress(Parameters::new(value)),
+            0xa3 => Cause::IllegalAsconfAck,
+            0xa4 => Cause::RequestRefusedNoAuthorization(Parameters::new(value)),
+            0x0105 => Cause::UnsupportedHmacIdentifier {
+                hmac_identifier: HmacIdentifier(number as u16),
+            },
             _ => {
                 let bytes = unknown(*code, value);
                 let tlv = Tlvs::new(&bytes).next().unwrap().unwrap();
