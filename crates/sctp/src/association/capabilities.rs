@@ -59,7 +59,8 @@ pub(crate) fn announced(parameter: Tlv<'_>) -> Option<Extensions> {
             let lists = |chunk_type| types.contains(chunk_type);
             extensions.partial_reliability = lists(ChunkType::FORWARD_TSN);
             extensions.authentication = lists(ChunkType::AUTH);
-            extensions.address_reconfiguration = lists(ChunkType::ASCONF) && lists(ChunkType::ASCONF_ACK);
+            extensions.address_reconfiguration =
+                lists(ChunkType::ASCONF) && lists(ChunkType::ASCONF_ACK);
             extensions.re_configuration = lists(ChunkType::RE_CONFIG);
             extensions.interleaving = lists(ChunkType::I_DATA);
             extensions.nr_sack = lists(ChunkType::NR_SACK);
@@ -87,7 +88,10 @@ fn chunk_types(extensions: Extensions) -> Vec<u8> {
         (re_configuration, ChunkType::RE_CONFIG),
         (interleaving, ChunkType::I_DATA),
         // RFC 8260 section 2.2.1.
-        (interleaving && partial_reliability, ChunkType::I_FORWARD_TSN),
+        (
+            interleaving && partial_reliability,
+            ChunkType::I_FORWARD_TSN,
+        ),
         (nr_sack, ChunkType::NR_SACK),
     ]
     .into_iter()
