@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{Extensions, StreamScheduler, TagOwner};
+use crate::{Extensions, ReConfigurationPolicy, StreamScheduler, TagOwner};
 
 /// Settings of an endpoint; they hold for every association of it.
 ///
@@ -64,6 +64,12 @@ pub struct EndpointConfig {
     pub outbound_streams: u16,
     /// Inbound streams that we allow the peer (section 5.1.1); at least 1.
     pub max_inbound_streams: u16,
+    /// Outbound streams that an association has at most after the peer has asked for more of them
+    /// (RFC 6525 section 5.2.6).
+    pub max_outbound_streams: u16,
+    /// Which requests to re-configure streams are granted to the peer (RFC 6525 section 6.3.1), where
+    /// [`Extensions::re_configuration`] is in `extensions`.
+    pub re_configuration_policy: ReConfigurationPolicy,
     /// The largest IP packet, headers included, that the local interface carries, in bytes.
     pub mtu: usize,
     /// Whether larger and smaller packets are tried out, to learn what each path carries (RFC 8899).
@@ -184,6 +190,8 @@ impl Default for EndpointConfig {
             send_buffer: 1 << 20,
             outbound_streams: 10,
             max_inbound_streams: 2048,
+            max_outbound_streams: 2048,
+            re_configuration_policy: ReConfigurationPolicy::default(),
             mtu: ETHERNET_MTU,
             path_mtu_discovery: true,
             base_mtu: 1200,

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::packet::Causes;
-use crate::{AssociationId, PathAddress, SendInfo};
+use crate::{AssociationId, PathAddress, ReConfigurationOutcome, SendInfo, StreamDirection};
 
 /// Something that happened to an association.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,6 +119,30 @@ pub enum Event {
         change: PathChange,
         /// What its state is now.
         state: PathState,
+    },
+    /// Streams were reset at the peer's request or ours, or the peer refused that (RFC 6525 section 6.1.1,
+    /// `SCTP_STREAM_RESET_EVENT`).
+    StreamReset {
+        /// The association.
+        id: AssociationId,
+        /// Which way they lead.
+        direction: StreamDirection,
+        /// The streams; all of that direction when there is none.
+        streams: Vec<u16>,
+        /// What came of it.
+        outcome: ReConfigurationOutcome,
+    },
+    /// Streams were added at the peer's request or ours, or the peer refused that (RFC 6525 section 6.1.3,
+    /// `SCTP_STREAM_CHANGE_EVENT`).
+    StreamChange {
+        /// The association.
+        id: AssociationId,
+        /// Streams that we may send on from now on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on from now on.
+        inbound_streams: u16,
+        /// What came of it.
+        outcome: ReConfigurationOutcome,
     },
     /// The peer reported an error that does not end the association (section 3.3.10;
     /// RFC 6458 `SCTP_REMOTE_ERROR`).

@@ -21,6 +21,7 @@ mod endpoint;
 mod event;
 mod extensions;
 pub mod packet;
+mod re_configuration;
 mod replies;
 mod status;
 mod types;
@@ -29,6 +30,10 @@ pub use config::{ConfigError, EndpointConfig};
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use extensions::{Extensions, UnknownExtension};
+pub use re_configuration::{
+    ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
+    StreamReset,
+};
 pub use status::{
     AssociationState, AssociationStatistics, AssociationStatus, DropStatistics, EndpointStatistics,
     PathStatus,

@@ -190,10 +190,10 @@ impl Association {
             | Chunk::NrSack(_)
             | Chunk::IData(_)
             | Chunk::AsconfAck(_)
-            | Chunk::ReConfig(_)
             | Chunk::ForwardTsn(_)
             | Chunk::Asconf(_)
             | Chunk::IForwardTsn(_) => context.statistics.drops.chunks += 1,
+            Chunk::ReConfig(chunk) => self.handle_re_config(received.path, chunk, context),
             Chunk::Pad(_) => {}
             Chunk::Other(raw) => return self.handle_unknown(received, raw, context),
         }
@@ -216,6 +216,7 @@ impl Association {
             self.shutdown.send_on(self.sack_path());
             self.receiver.request_sack();
         }
+        self.conclude_deferred_reset(context);
         if self.receiver.take_readable() {
             context.events.push_back(Event::Readable { id: self.id });
         }
@@ -321,7 +322,12 @@ impl Association {
     }
 
     /// Has an error cause sent in an ERROR, if there is room for it.
-    fn queue_error(&mut self, path: PathId, cause: &Cause<'_>, context: &mut Context<'_>) {
+    pub(super) fn queue_error(
+        &mut self,
+        path: PathId,
+        cause: &Cause<'_>,
+        context: &mut Context<'_>,
+    ) {
         let mut causes = CauseBuffer::new();
         let reply_path = self.reply_path(path);
         if reply_path != path && self.pending.answers_on(path) {

@@ -17,10 +17,13 @@
 mod acknowledge;
 pub(crate) mod addresses;
 pub(crate) mod capabilities;
+mod control_queue;
 pub(crate) mod cookie;
+mod encoded_chunk;
 mod failed_messages;
 mod gap_blocks;
 mod heartbeats;
+mod held_messages;
 mod icmp;
 mod input;
 mod karn;
@@ -33,6 +36,7 @@ mod path_id;
 mod path_list;
 mod path_mtu;
 mod paths;
+mod re_configuration;
 mod reassembly;
 mod received_tsns;
 mod receiver;
@@ -41,6 +45,7 @@ mod sender;
 pub(crate) mod setup;
 mod shared_copies;
 mod shutdown;
+mod stream_set;
 mod stream_settings;
 mod streams;
 mod transitions;
@@ -57,12 +62,14 @@ use rand_chacha::ChaCha12Rng;
 
 pub(crate) use icmp::IcmpOutcome;
 
+use control_queue::ControlQueue;
 use cookie::{Cookie, TieTags};
 use local_addresses::LocalAddresses;
 use output::Pending;
 use path::Path;
 use path_list::Paths;
 use paths::Routing;
+use re_configuration::ReConfiguration;
 use receiver::Receiver;
 use sender::Sender;
 use setup::{Setup, SetupTimeout};
@@ -122,6 +129,9 @@ pub(crate) struct Association {
     /// Consecutive errors of the peer (section 8.1).
     error_count: u32,
     pending: Pending,
+    control: ControlQueue,
+    /// Where both sides have agreed on RE-CONFIG.
+    re_configuration: Option<Box<ReConfiguration>>,
     statistics: AssociationStatistics,
 }
 
@@ -167,6 +177,8 @@ impl Association {
             shutdown: Shutdown::default(),
             error_count: 0,
             pending: Pending::default(),
+            control: ControlQueue::default(),
+            re_configuration: None,
             statistics: AssociationStatistics::default(),
         }
     }
@@ -220,8 +232,11 @@ impl Association {
             shutdown: Shutdown::default(),
             error_count: 0,
             pending: Pending::default(),
+            control: ControlQueue::default(),
+            re_configuration: None,
             statistics: AssociationStatistics::default(),
         };
+        association.begin_re_configuration(cookie.peer_initial_tsn);
         association.add_paths(&cookie.other_addresses, from, context);
         association.enter_established(context);
         association
@@ -393,7 +408,7 @@ impl Association {
 
     /// Whether more waits to be sent than a SACK: messages, or answers.
     pub(crate) fn has_more_than_a_sack(&self) -> bool {
-        self.sender.unsent() > 0 || !self.pending.is_empty()
+        self.sender.unsent() > 0 || !self.pending.is_empty() || self.request_path().is_some()
     }
 
     /// The next message for the user.
@@ -453,6 +468,7 @@ impl Association {
         earliest.consider(self.receiver.sack_deadline());
         earliest.consider(self.sender.probe_timeout());
         earliest.consider(self.shutdown.timeout());
+        earliest.consider(self.control.timeout());
         for path in self.paths.iter() {
             earliest.consider(path.t3_rtx());
             earliest.consider(path.heartbeat_timeout());
@@ -472,6 +488,9 @@ impl Association {
         self.receiver.handle_timeout(now);
         self.sender.handle_probe_timeout(now);
         self.handle_shutdown_timeout(context);
+        if self.state != AssociationState::Closed {
+            self.handle_request_timeouts(context);
+        }
         if self.state != AssociationState::Closed {
             self.handle_path_timeouts(context);
         }

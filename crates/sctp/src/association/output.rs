@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::addresses::{Families, write_own, write_supported};
 use super::capabilities::{Capabilities, announce};
+use super::encoded_chunk::EncodedChunk;
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
 use super::path::Path;
 use super::path_id::PathId;
@@ -35,6 +36,8 @@ pub(super) struct Pending {
     heartbeat_acks: VecDeque<(PathId, Bytes)>,
     /// Error causes for an ERROR, on that path.
     errors: Option<(PathId, Vec<u8>)>,
+    /// Answers to requests of the peer: path and chunk of each.
+    answers: VecDeque<(PathId, EncodedChunk)>,
 }
 
 impl Pending {
@@ -61,13 +64,28 @@ impl Pending {
         room
     }
 
-    /// Whether a COOKIE ACK or a HEARTBEAT ACK waits for `path`.
+    /// This chunk is to go out once on `path`, if everything that waits still fits in a packet with
+    /// `max_bytes` for chunks. `false` when it does not.
+    pub(super) fn answer(&mut self, path: PathId, chunk: EncodedChunk, max_bytes: usize) -> bool {
+        let room = self.size() + chunk.size() <= max_bytes;
+        if room {
+            self.answers.push_back((path, chunk));
+        }
+        room
+    }
+
+    /// Whether a COOKIE ACK, a HEARTBEAT ACK or an answer to a request waits for `path`.
     pub(super) fn answers_on(&self, path: PathId) -> bool {
-        self.cookie_ack == Some(path) || self.heartbeat_acks.iter().any(|(other, _)| *other == path)
+        self.cookie_ack == Some(path)
+            || self.heartbeat_acks.iter().any(|(other, _)| *other == path)
+            || self.answers.iter().any(|(other, _)| *other == path)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.cookie_ack.is_none() && self.heartbeat_acks.is_empty() && self.errors.is_none()
+        self.cookie_ack.is_none()
+            && self.heartbeat_acks.is_empty()
+            && self.errors.is_none()
+            && self.answers.is_empty()
     }
 
     /// Whether an ERROR waits.
@@ -85,7 +103,12 @@ impl Pending {
     pub(super) fn forget_path(&mut self, path: PathId, next: PathId) {
         self.forget_heartbeat_acks(path);
         let errors = self.errors.as_mut().map(|(path, _)| path);
-        for waiting in errors.into_iter().chain(&mut self.cookie_ack) {
+        let answers = self.answers.iter_mut().map(|(path, _)| path);
+        for waiting in errors
+            .into_iter()
+            .chain(answers)
+            .chain(&mut self.cookie_ack)
+        {
             if *waiting == path {
                 *waiting = next;
             }
@@ -123,7 +146,8 @@ impl Pending {
             .errors
             .as_ref()
             .map_or(0, |(_, causes)| chunk_size(causes.len()));
-        cookie_ack + heartbeat_acks + error + SHUTDOWN_SIZE
+        let answers: usize = self.answers.iter().map(|(_, chunk)| chunk.size()).sum();
+        cookie_ack + heartbeat_acks + error + answers + SHUTDOWN_SIZE
     }
 }
 
@@ -245,6 +269,7 @@ impl Association {
     /// A packet with all that is pending for one path.
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
         self.expire_messages(context);
+        self.advance_re_configuration();
         let data_path = self.data_path();
         let path_id = self.next_path(data_path, context.config)?;
         let sends_data = data_path == Some(path_id);
@@ -253,6 +278,7 @@ impl Association {
             // What waits fitted when it came; the path MTU may have shrunk since.
             size = size.max(CommonHeader::LENGTH + self.pending.size());
         }
+        size = size.max(CommonHeader::LENGTH + self.largest_request(path_id));
         if sends_data {
             size = size.max(self.sender.least_packet());
         }
@@ -354,6 +380,12 @@ impl Association {
         if let Some((path, _)) = &self.pending.errors {
             return Some(*path);
         }
+        if let Some((path, _)) = self.pending.answers.front() {
+            return Some(*path);
+        }
+        if let Some(path) = self.request_path() {
+            return Some(path);
+        }
         if self.receiver.sack_is_due() && self.acknowledges_with_sack() {
             return Some(self.sack_path());
         }
@@ -372,7 +404,7 @@ impl Association {
             .map(Path::id)
     }
 
-    /// COOKIE ACK, HEARTBEAT ACKs, HEARTBEAT and ERROR for `path_id`.
+    /// COOKIE ACK, HEARTBEAT ACKs, ERROR, answers, requests and HEARTBEAT for `path_id`.
     fn write_control(
         &mut self,
         path_id: PathId,
@@ -401,6 +433,13 @@ impl Association {
                 self.pending.errors = None;
             }
         }
+        while let Some((path, chunk)) = self.pending.answers.front() {
+            if *path != path_id || chunk.write(writer).is_err() {
+                break;
+            }
+            self.pending.answers.pop_front();
+        }
+        self.write_requests(path_id, writer, context);
         if let Some(path) = self.paths.get_mut(path_id)
             && path.wants_heartbeat()
         {

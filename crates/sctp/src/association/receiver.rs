@@ -13,7 +13,8 @@ use super::path_id::PathId;
 use super::reassembly::{CompletedMessage, Fragment, Reassembly, ReassemblyError};
 use super::received_tsns::{Arrival, Bounds, ReceivedTsns, TsnRange};
 use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
-use super::streams::{InboundStreams, PartialMessage};
+use super::stream_set::StreamSet;
+use super::streams::{InboundStreams, PartialMessage, SequenceNumberReused};
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
 use crate::{EndpointConfig, ReceivedMessage};
 use window::least_window;
@@ -361,6 +362,24 @@ impl Receiver {
         };
         self.streams.push_part(part, config.fragment_interleave);
         true
+    }
+
+    /// Holds what comes on `streams` after `last`, until they are reset.
+    pub(crate) fn defer_reset(&mut self, last: Tsn, streams: StreamSet) {
+        self.streams.hold_after(last, streams);
+    }
+
+    /// Begins anew with the numbers of `streams`, and goes on with what was held for that.
+    pub(crate) fn reset_streams(
+        &mut self,
+        streams: &StreamSet,
+    ) -> Result<(), SequenceNumberReused> {
+        self.streams.reset(streams)
+    }
+
+    /// The peer may use so many more streams.
+    pub(crate) fn add_streams(&mut self, more: u16) {
+        self.streams.add(more);
     }
 
     /// Draws the conclusions of a packet after all its chunks.

@@ -104,6 +104,11 @@ impl Sender {
         self.queue.streams()
     }
 
+    /// Adds so many more streams.
+    pub(crate) fn add_streams(&mut self, more: u16) {
+        self.queue.add_streams(more);
+    }
+
     /// Whether all messages are sent and acknowledged for good.
     pub(crate) fn is_finished(&self) -> bool {
         self.queue.is_empty() && self.outstanding.is_empty()

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::held_messages::HeldMessages;
 use super::received_tsns::TsnRange;
+use super::stream_set::StreamSet;
 use crate::ReceivedMessage;
 use crate::packet::{Ssn, Tsn};
 
@@ -20,6 +22,8 @@ pub(crate) struct InboundStreams {
     ready_bytes: usize,
     /// The message that is being delivered in parts.
     partial: Option<Box<PartialDelivery>>,
+    /// Messages of after a reset that is still to come.
+    held: Option<Box<HeldMessages>>,
 }
 
 /// A message of which parts were delivered, and not the end.
@@ -62,6 +66,7 @@ impl InboundStreams {
             ready: VecDeque::new(),
             ready_bytes: 0,
             partial: None,
+            held: None,
         }
     }
 
@@ -76,7 +81,7 @@ impl InboundStreams {
             .partial
             .as_ref()
             .map_or(0, |partial| partial.blocked.len());
-        self.waiting.len() + self.ready.len() + blocked
+        self.waiting() + self.ready.len() + blocked
     }
 
     /// Whether a message can be taken with [`Self::pop`].
@@ -86,7 +91,7 @@ impl InboundStreams {
 
     /// How many messages are held before their turn.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.held.as_ref().map_or(0, |held| held.len())
     }
 
     /// Takes a whole message in, which had these TSNs.
@@ -95,11 +100,17 @@ impl InboundStreams {
         message: ReceivedMessage,
         tsns: TsnRange,
     ) -> Result<(), SequenceNumberReused> {
+        let stream = message.stream;
+        if let Some(held) = &mut self.held
+            && held.holds(stream, tsns.first)
+        {
+            held.push(message, tsns);
+            return Ok(());
+        }
         if message.unordered {
             self.deliver(message);
             return Ok(());
         }
-        let stream = message.stream;
         let ssn = Ssn(message.ssn);
         let index = usize::from(stream);
         if index >= self.next.len() {
@@ -188,6 +199,49 @@ impl InboundStreams {
         }
     }
 
+    /// Holds the messages on `streams` that begin after `last`, until [`Self::reset`].
+    pub(crate) fn hold_after(&mut self, last: Tsn, streams: StreamSet) {
+        self.held = Some(Box::new(HeldMessages::new(last, streams)));
+    }
+
+    /// Begins anew with the numbers of `streams`: the next one of each is 0. What waits there for
+    /// numbers that will never come is delivered. Goes on with the messages that were held.
+    pub(crate) fn reset(&mut self, streams: &StreamSet) -> Result<(), SequenceNumberReused> {
+        let Some(listed) = streams.listed() else {
+            self.next.clear();
+            for orphan in std::mem::take(&mut self.waiting).into_values() {
+                self.deliver(orphan.message);
+            }
+            return self.release_held();
+        };
+        for stream in listed {
+            if let Some(next) = self.next.get_mut(usize::from(stream)) {
+                *next = Ssn(0);
+            }
+            let numbers = (stream, 0)..=(stream, u16::MAX);
+            while let Some((key, _)) = self.waiting.range(numbers.clone()).next()
+                && let key = *key
+                && let Some(orphan) = self.waiting.remove(&key)
+            {
+                self.deliver(orphan.message);
+            }
+        }
+        self.release_held()
+    }
+
+    fn release_held(&mut self) -> Result<(), SequenceNumberReused> {
+        let held = self.held.take();
+        for (message, tsns) in held.into_iter().flat_map(|held| held.release()) {
+            self.push(message, tsns)?;
+        }
+        Ok(())
+    }
+
+    /// So many more streams.
+    pub(crate) fn add(&mut self, more: u16) {
+        self.count = self.count.saturating_add(more);
+    }
+
     /// The next message for the user.
     pub(crate) fn pop(&mut self) -> Option<ReceivedMessage> {
         let message = self.ready.pop_front()?;
@@ -205,11 +259,18 @@ impl InboundStreams {
             }
             stays
         });
+        if let Some(held) = &mut self.held {
+            held.renege(cumulative, on_removed);
+        }
     }
 
     /// The TSNs of each message before its turn.
     pub(crate) fn waiting_tsns(&self) -> impl Iterator<Item = TsnRange> {
-        self.waiting.values().map(|waiting| waiting.tsns)
+        let held = self.held.iter().flat_map(|held| held.tsns());
+        self.waiting
+            .values()
+            .map(|waiting| waiting.tsns)
+            .chain(held)
     }
 
     /// Takes in a message, or a part of one, that is ready: one of the association before this one,
@@ -229,6 +290,7 @@ impl InboundStreams {
     pub(crate) fn close(&mut self) -> Option<PartialMessage> {
         self.next = Vec::new();
         self.waiting = BTreeMap::new();
+        self.held = None;
         let partial = self.partial.take()?;
         self.unblock(partial.blocked);
         Some(partial.message)

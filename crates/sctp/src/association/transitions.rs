@@ -1,5 +1,6 @@
 //! The states of an association (RFC 9260 section 4): how it comes up, and how it ends.
 
+use super::control_queue::ControlQueue;
 use super::output::Pending;
 use super::path_id::PathId;
 use super::shutdown::Shutdown;
@@ -53,6 +54,8 @@ impl Association {
             AssociationState::ShutdownReceived => {
                 self.state = AssociationState::ShutdownAckSent;
                 self.shutdown.enter_ack_sent();
+                self.control = ControlQueue::default();
+                self.re_configuration = None;
             }
             _ => return,
         }
@@ -121,6 +124,7 @@ impl Association {
         self.setup = None;
         self.shutdown = Shutdown::default();
         self.pending = Pending::default();
+        self.control = ControlQueue::default();
         self.sender.close();
         self.receiver.close();
     }

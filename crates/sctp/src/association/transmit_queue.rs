@@ -228,6 +228,12 @@ impl TransmitQueue {
         self.remove(without_stream.into_iter().map(|(_, id)| id))
     }
 
+    /// Adds so many more streams (RFC 6525 section 5.1.5).
+    pub(crate) fn add_streams(&mut self, more: u16) {
+        self.streams
+            .set_count(self.streams.count().saturating_add(more));
+    }
+
     /// Takes out messages that are in the queue.
     pub(crate) fn remove(
         &mut self,

@@ -8,6 +8,7 @@ mod initiation;
 mod input;
 mod out_of_the_blue;
 mod rate_limits;
+mod re_configuration;
 mod receive_budget;
 mod remembered_tags;
 mod streams;

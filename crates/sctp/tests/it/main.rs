@@ -11,6 +11,7 @@ mod multihoming;
 mod packet;
 mod partial_delivery;
 mod path_mtu;
+mod re_configuration;
 mod receive_budget;
 mod rfc8260;
 mod rfc9260;

@@ -26,6 +26,8 @@ impl Association {
         self.setup = None;
         self.shutdown = Default::default();
         self.pending = Default::default();
+        self.control = Default::default();
+        self.begin_re_configuration(cookie.peer_initial_tsn);
         self.extensions = cookie.capabilities.extensions;
         self.report_failed_messages(context);
         self.receiver.restart(
@@ -190,6 +192,7 @@ impl Association {
         context: &mut Context<'_>,
     ) {
         self.extensions = agreed.extensions;
+        self.begin_re_configuration(initial_tsn);
         self.receiver = Receiver::new(initial_tsn, agreed.inbound_streams, context.config);
         for message in self.sender.learn_peer(a_rwnd, agreed.outbound_streams) {
             context.events.push_back(Event::SendFailed {

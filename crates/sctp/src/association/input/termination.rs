@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::PacketOnPath;
+use crate::association::control_queue::ControlQueue;
 use crate::association::{Association, Context};
 use crate::packet::{Abort, Cause, Chunk, ChunkType, Packet, Shutdown};
 use crate::replies::ReplyAddress;
@@ -125,6 +126,7 @@ impl Association {
             AssociationState::ShutdownReceived => {}
             AssociationState::ShutdownSent => {
                 self.state = AssociationState::ShutdownAckSent;
+                self.control = ControlQueue::default();
                 // Section 6.4: an answer goes where the question came from.
                 self.shutdown.send_on(self.reply_path(received.path));
             }

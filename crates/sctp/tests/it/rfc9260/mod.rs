@@ -4,7 +4,7 @@
 mod addresses;
 mod page;
 mod paths;
-mod scripted;
+pub(crate) mod scripted;
 
 mod section_11;
 mod section_12;

@@ -1,0 +1,141 @@
+//! Re-configuration of streams (RFC 6525): which requests of ours wait or are outstanding, and what the
+//! peer's last requests were answered. `requests` decides when ours go out and what their responses
+//! mean, `answers` does what the peer asks for.
+
+mod answers;
+mod requests;
+
+use std::collections::VecDeque;
+
+use super::Association;
+use super::encoded_chunk::EncodedChunk;
+use super::path_id::PathId;
+use crate::packet::{
+    Chunk, Parameter, ParameterBuffer, ReConfig, ReConfigResponse, ReConfigResult, SequenceNumber,
+    Tsn,
+};
+
+/// What an association whose peer knows RE-CONFIG remembers of it.
+#[derive(Debug)]
+pub(crate) struct ReConfiguration {
+    /// The number of our next request.
+    next_request: SequenceNumber,
+    /// The requests of RE-CONFIGs that are to be sent, oldest first: one or two that may go together
+    /// (section 3.1).
+    wanted: VecDeque<Vec<Request>>,
+    /// The requests of the RE-CONFIG that was sent and has not been answered completely.
+    outstanding: Vec<OutstandingRequest>,
+    /// The number that the peer's next request has to have.
+    next_expected: SequenceNumber,
+    /// The peer's last requests.
+    answered: Option<AnsweredRequests>,
+    /// The peer's Outgoing SSN Reset Request that waits for data.
+    deferred: Option<DeferredReset>,
+}
+
+/// A request of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Request {
+    /// Reset these streams that the peer sends on; all when there is none.
+    IncomingReset { streams: Vec<u16> },
+    /// So many more streams that we send on.
+    AddOutgoing(u16),
+    /// So many more streams that the peer sends on.
+    AddIncoming(u16),
+}
+
+#[derive(Debug)]
+struct OutstandingRequest {
+    number: SequenceNumber,
+    request: Request,
+}
+
+/// The requests of the peer's last RE-CONFIG, which may come again (section 5.2.1).
+#[derive(Debug)]
+struct AnsweredRequests {
+    /// The response to each, as it is now.
+    responses: Vec<ReConfigResponse>,
+    /// The RE-CONFIG with a request of ours that answered them.
+    request: Option<EncodedChunk>,
+}
+
+/// "Deferred reset processing" (section 5.2.2, E2).
+#[derive(Debug)]
+struct DeferredReset {
+    number: SequenceNumber,
+    /// The peer's last TSN before the reset.
+    last: Tsn,
+    /// All when there is none.
+    streams: Vec<u16>,
+    /// Where the response goes.
+    path: PathId,
+}
+
+impl Association {
+    /// Begins with RE-CONFIG, where both sides have agreed on it.
+    pub(super) fn begin_re_configuration(&mut self, peer_initial_tsn: Tsn) {
+        self.re_configuration = self.extensions.re_configuration.then(|| {
+            Box::new(ReConfiguration::new(
+                self.local_initial_tsn,
+                peer_initial_tsn,
+            ))
+        });
+    }
+}
+
+impl ReConfiguration {
+    /// Nothing was requested yet between two sides that begin with these TSNs (section 4.1).
+    fn new(local_initial_tsn: Tsn, peer_initial_tsn: Tsn) -> ReConfiguration {
+        ReConfiguration {
+            next_request: SequenceNumber(local_initial_tsn.0),
+            wanted: VecDeque::new(),
+            outstanding: Vec::new(),
+            next_expected: SequenceNumber(peer_initial_tsn.0),
+            answered: None,
+            deferred: None,
+        }
+    }
+
+    /// Whether a request of ours is to be sent, or has not been answered.
+    fn is_busy(&self) -> bool {
+        !self.wanted.is_empty() || !self.outstanding.is_empty()
+    }
+
+    /// Takes out the outstanding request of that number, if it is one that `matches`.
+    fn take_outstanding(
+        &mut self,
+        number: SequenceNumber,
+        matches: impl Fn(&Request) -> bool,
+    ) -> Option<Request> {
+        let position = self
+            .outstanding
+            .iter()
+            .position(|one| one.number == number && matches(&one.request))?;
+        Some(self.outstanding.remove(position).request)
+    }
+
+    /// Changes the response to one of the peer's last requests, for the case that it comes again.
+    fn set_result(&mut self, number: SequenceNumber, result: ReConfigResult) {
+        if let Some(answered) = &mut self.answered
+            && let Some(response) = answered
+                .responses
+                .iter_mut()
+                .find(|response| response.response_sequence_number == number)
+        {
+            response.result = result;
+            answered.request = None;
+        }
+    }
+}
+
+/// A RE-CONFIG with these parameters; `None` when they are too long for one.
+fn encode<'a>(parameters: impl IntoIterator<Item = Parameter<'a>>) -> Option<EncodedChunk> {
+    let mut buffer = ParameterBuffer::new();
+    for parameter in parameters {
+        buffer.push(&parameter).ok()?;
+    }
+    let chunk = Chunk::ReConfig(ReConfig {
+        parameters: buffer.parameters(),
+    });
+    EncodedChunk::new(&chunk).ok()
+}
