@@ -306,7 +306,9 @@ fn a_request_is_retransmitted_on_another_path() {
     let sent = scripted.watch(Duration::from_millis(1500));
     let remotes: Vec<_> = sent
         .iter()
-        .filter(|(_, one)| types(std::slice::from_ref(&one.packet))[0].contains(&ChunkType::RE_CONFIG))
+        .filter(|(_, one)| {
+            types(std::slice::from_ref(&one.packet))[0].contains(&ChunkType::RE_CONFIG)
+        })
         .map(|(_, one)| one.path.remote)
         .collect();
     assert_eq!(remotes, [addresses[0].remote, addresses[1].remote]);
