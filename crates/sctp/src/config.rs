@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{Extensions, ReConfigurationPolicy, StreamScheduler, TagOwner};
+use crate::{Extensions, PrPolicy, ReConfigurationPolicy, StreamScheduler, TagOwner};
 
 /// Settings of an endpoint; they hold for every association of it.
 ///
@@ -60,6 +60,8 @@ pub struct EndpointConfig {
     pub a_rwnd: u32,
     /// Bytes of user messages that an association holds until they are acknowledged.
     pub send_buffer: usize,
+    /// When messages that do not say so themselves are given up (RFC 6458 `SCTP_DEFAULT_PRINFO`).
+    pub default_pr_policy: PrPolicy,
     /// Outbound streams that we ask for (section 5.1.1); at least 1.
     pub outbound_streams: u16,
     /// Inbound streams that we allow the peer (section 5.1.1); at least 1.
@@ -188,6 +190,7 @@ impl Default for EndpointConfig {
             sack_frequency: 2,
             a_rwnd: 1 << 20,
             send_buffer: 1 << 20,
+            default_pr_policy: PrPolicy::Reliable,
             outbound_streams: 10,
             max_inbound_streams: 2048,
             max_outbound_streams: 2048,

@@ -22,6 +22,7 @@ mod event;
 mod extensions;
 pub mod packet;
 mod re_configuration;
+mod reliability;
 mod replies;
 mod status;
 mod types;
@@ -34,6 +35,7 @@ pub use re_configuration::{
     ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
     StreamReset,
 };
+pub use reliability::{AbandonedCount, AbandonedMessages, PrPolicy};
 pub use status::{
     AssociationState, AssociationStatistics, AssociationStatus, DropStatistics, EndpointStatistics,
     PathStatus,

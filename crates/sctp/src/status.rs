@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use derive_more::AddAssign;
 
-use crate::{Extensions, PathAddress, PathState};
+use crate::{AbandonedMessages, Extensions, PathAddress, PathState};
 
 /// State of an association (RFC 9260 section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +112,9 @@ pub struct AssociationStatistics {
     pub messages_sent: u64,
     /// User messages handed out by `receive`.
     pub messages_received: u64,
+    /// User messages that were given up by their PR-SCTP policies (RFC 7496 section 4.4,
+    /// `SCTP_PR_ASSOC_STATUS`).
+    pub abandoned: AbandonedMessages,
 }
 
 /// Counters of an endpoint, over all its associations since it was made.
@@ -190,6 +193,8 @@ pub struct DropStatistics {
     pub data_reneged: u64,
     /// DATA chunks too far above the cumulative TSN, or with too many holes before them.
     pub data_out_of_reach: u64,
+    /// FORWARD-TSNs that skip more than the peer can have sent (RFC 3758 section 3.6).
+    pub forward_tsn_out_of_reach: u64,
     /// DATA chunks on streams beyond those that the peer may send on (section 6.5).
     pub data_invalid_stream: u64,
     /// Messages that were larger than is taken; each ended its association.

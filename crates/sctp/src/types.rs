@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::EndpointConfig;
+use crate::{EndpointConfig, PrPolicy};
 
 /// Which of the streams that have something to send has the next turn (RFC 8260 section 3). A turn is a
 /// message, or, where messages may be interleaved, a fragment of one.
@@ -76,8 +76,12 @@ pub struct SendInfo {
     /// [`EndpointConfig::nodelay`] being off.
     pub unbundled: bool,
     /// When none of it has been sent by then, it is not sent any more, and
-    /// [`Event::SendFailed`](crate::Event::SendFailed) tells ("life time").
+    /// [`Event::SendFailed`](crate::Event::SendFailed) tells ("life time"). Without a `pr_policy`, it is
+    /// that of [`PrPolicy::Timed`], too: what was sent of it is not sent again.
     pub life_time: Option<Duration>,
+    /// When it is given up (RFC 6458 `SCTP_PRINFO`). `None`: by its `life_time`, or, without one, by
+    /// [`EndpointConfig::default_pr_policy`].
+    pub pr_policy: Option<PrPolicy>,
     /// Comes back in [`Event::SendFailed`](crate::Event::SendFailed) and means nothing to us.
     pub context: u32,
 }

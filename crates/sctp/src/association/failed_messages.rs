@@ -70,6 +70,20 @@ pub(crate) fn collect_failed(
     messages.into_iter().map(SplitMessage::joined).collect()
 }
 
+/// Puts the parts of a message together.
+pub(crate) fn join(mut parts: Vec<Bytes>) -> Bytes {
+    match &mut parts[..] {
+        [only] => std::mem::take(only),
+        parts => {
+            let mut joined = BytesMut::with_capacity(parts.iter().map(Bytes::len).sum());
+            for part in parts {
+                joined.extend_from_slice(part);
+            }
+            joined.freeze()
+        }
+    }
+}
+
 /// The stream, the order, and the number of a message.
 type MessageKey = (u16, bool, u32);
 
@@ -81,20 +95,10 @@ struct SplitMessage {
 }
 
 impl SplitMessage {
-    fn joined(mut self) -> FailedMessage {
-        let payload = match &mut self.parts[..] {
-            [only] => std::mem::take(only),
-            parts => {
-                let mut joined = BytesMut::with_capacity(parts.iter().map(Bytes::len).sum());
-                for part in parts {
-                    joined.extend_from_slice(part);
-                }
-                joined.freeze()
-            }
-        };
+    fn joined(self) -> FailedMessage {
         FailedMessage {
             info: self.info,
-            payload,
+            payload: join(self.parts),
             was_sent: self.was_sent,
         }
     }
@@ -103,6 +107,7 @@ impl SplitMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::association::limit::Limit;
 
     fn fragment(mid: u32, bits: &str, payload: &'static str) -> MessageFragment {
         MessageFragment {
@@ -114,6 +119,7 @@ mod tests {
             immediate: false,
             beginning: bits.contains('B'),
             ending: bits.contains('E'),
+            limit: Limit::None,
             payload: payload.into(),
         }
     }

@@ -2,6 +2,7 @@
 //! in their order, by the state that the association is in.
 
 mod data;
+mod forward_tsn;
 mod setup;
 mod termination;
 
@@ -190,10 +191,10 @@ impl Association {
             | Chunk::NrSack(_)
             | Chunk::IData(_)
             | Chunk::AsconfAck(_)
-            | Chunk::ForwardTsn(_)
             | Chunk::Asconf(_)
             | Chunk::IForwardTsn(_) => context.statistics.drops.chunks += 1,
             Chunk::ReConfig(chunk) => self.handle_re_config(received.path, chunk, context),
+            Chunk::ForwardTsn(chunk) => self.handle_forward_tsn(received, &chunk, context),
             Chunk::Pad(_) => {}
             Chunk::Other(raw) => return self.handle_unknown(received, raw, context),
         }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::limit::Limit;
 use crate::SendInfo;
 use crate::packet::{Data, Mid, Ssn, Tsn};
 
@@ -18,6 +19,8 @@ pub(crate) struct MessageFragment {
     pub(crate) immediate: bool,
     pub(crate) beginning: bool,
     pub(crate) ending: bool,
+    /// How far the sending of its message may go.
+    pub(crate) limit: Limit,
     pub(crate) payload: Bytes,
 }
 
@@ -50,6 +53,11 @@ impl MessageFragment {
         }
     }
 
+    /// Whether both belong to one message of an association.
+    pub(crate) fn is_of_same_message(&self, other: &MessageFragment) -> bool {
+        (self.stream, self.unordered, self.mid) == (other.stream, other.unordered, other.mid)
+    }
+
     /// The size of that DATA chunk with its padding, in bytes: what it counts for in congestion
     /// control (section 7.2).
     pub(crate) fn chunk_size(&self) -> usize {
@@ -57,7 +65,7 @@ impl MessageFragment {
     }
 
     /// Stream sequence numbers count ordered messages from 0 on, as MIDs do (section 6.5).
-    fn ssn(&self) -> Ssn {
+    pub(crate) fn ssn(&self) -> Ssn {
         if self.unordered {
             Ssn(0)
         } else {
@@ -80,6 +88,7 @@ mod tests {
             immediate: false,
             beginning: true,
             ending: true,
+            limit: Limit::None,
             payload: Bytes::from_static(b"abcde"),
         }
     }

@@ -27,6 +27,7 @@ mod held_messages;
 mod icmp;
 mod input;
 mod karn;
+mod limit;
 mod local_addresses;
 mod message_fragment;
 mod output;
@@ -78,9 +79,9 @@ use shutdown::Shutdown;
 use crate::packet::{Cause, Tsn};
 use crate::replies::Replies;
 use crate::{
-    AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
-    EndpointConfig, EndpointStatistics, Event, Extensions, LostCause, PathAddress, PathState,
-    ReceivedMessage, SendError, SendInfo, ShutdownError,
+    AbandonedMessages, AssociationId, AssociationState, AssociationStatistics, AssociationStatus,
+    CannotStartCause, EndpointConfig, EndpointStatistics, Event, Extensions, LostCause,
+    PathAddress, PathState, ReceivedMessage, SendError, SendInfo, ShutdownError,
 };
 
 /// What an association uses of its endpoint while it works.
@@ -237,6 +238,7 @@ impl Association {
             statistics: AssociationStatistics::default(),
         };
         association.begin_re_configuration(cookie.peer_initial_tsn);
+        association.sender.agree_on(association.extensions);
         association.add_paths(&cookie.other_addresses, from, context);
         association.enter_established(context);
         association
@@ -398,8 +400,10 @@ impl Association {
         {
             return Err(SendError::UnknownPath);
         }
-        self.sender
-            .send(context.now, info, payload, context.config)?;
+        let gave_way =
+            self.sender
+                .send(context.now, info, payload, &mut self.paths, context.config)?;
+        self.report_failed(gave_way, context);
         self.statistics.messages_sent += 1;
         self.begin_burst();
         self.watch_window(context);
@@ -596,7 +600,15 @@ impl Association {
     }
 
     pub(crate) fn statistics(&self) -> AssociationStatistics {
-        self.statistics
+        AssociationStatistics {
+            abandoned: self.sender.abandoned(),
+            ..self.statistics
+        }
+    }
+
+    /// How many messages of a stream were abandoned; `None` if there is no such stream.
+    pub(crate) fn abandoned_on(&self, stream: u16) -> Option<AbandonedMessages> {
+        self.sender.abandoned_on(stream)
     }
 }
 

@@ -223,6 +223,7 @@ impl Association {
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
     ) -> Option<Transmit> {
+        self.abandon_messages(context);
         let path_id = self.routing.current;
         let path = self.paths.get(path_id)?;
         let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
@@ -268,7 +269,7 @@ impl Association {
 
     /// A packet with all that is pending for one path.
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
-        self.expire_messages(context);
+        self.abandon_messages(context);
         self.advance_re_configuration();
         let data_path = self.data_path();
         let path_id = self.next_path(data_path, context.config)?;
@@ -291,6 +292,10 @@ impl Association {
         );
         self.write_control(path_id, &mut writer, context);
         self.write_sack(path_id, sends_data, &mut writer, context);
+        if sends_data && self.sender.forward_tsn_is_due() {
+            self.sender
+                .write_forward_tsn(context.now, &mut writer, path_id, &mut self.paths);
+        }
         if self.shutdown.is_due() && path_id == self.shutdown_path() {
             self.write_shutdown(path_id, &mut writer, context);
         } else if sends_data && (context.config.bundling || writer.is_empty()) {
@@ -350,18 +355,14 @@ impl Association {
         }
     }
 
-    /// Tells of messages whose life time has ended before they could leave (section 11.1.5).
-    fn expire_messages(&mut self, context: &mut Context<'_>) {
-        let expired = self.sender.take_expired(context.now);
-        if !expired.is_empty() {
-            for message in expired {
-                context.events.push_back(Event::SendFailed {
-                    id: self.id,
-                    info: message.info,
-                    payload: message.rest,
-                    was_sent: false,
-                });
-            }
+    /// Abandons messages that are not to be sent, or sent again, any more, and tells of them
+    /// (section 11.1.5, RFC 3758 section 4.1).
+    fn abandon_messages(&mut self, context: &mut Context<'_>) {
+        let abandoned = self
+            .sender
+            .abandon_beyond_limits(context.now, &mut self.paths);
+        if !abandoned.is_empty() {
+            self.report_failed(abandoned, context);
             if self.sender.take_room_again(context.config) {
                 context.events.push_back(Event::Writable { id: self.id });
             }
@@ -393,6 +394,9 @@ impl Association {
             return Some(self.shutdown_path());
         }
         if let Some(path_id) = data_path {
+            if self.sender.forward_tsn_is_due() {
+                return Some(path_id);
+            }
             let room = self.paths.get(path_id).map_or(0, |path| path.pmdcs());
             if self.sender.wants_packet(path_id, &self.paths, room, config) {
                 return Some(path_id);

@@ -4,6 +4,8 @@
 //! This part knows which chunk is in flight on which path, acknowledged, or lost. Of time it knows
 //! only when each chunk was first sent, and nothing of windows or timers.
 
+mod abandonment;
+
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -12,6 +14,9 @@ use super::karn::Karn;
 use super::message_fragment::MessageFragment;
 use super::path_id::PathId;
 use crate::packet::{GapAckBlock, Tsn};
+use abandonment::LimitWatch;
+
+pub(crate) use abandonment::{AbandonedMessage, SentMessage};
 
 /// The third miss indication is the one that counts (section 7.2.4).
 const MISS_INDICATIONS: u8 = 3;
@@ -33,6 +38,11 @@ enum ChunkState {
     Acknowledged,
     /// Marked for retransmission.
     Lost(Loss),
+    /// It is not sent again, nor waited for (RFC 3758 section 3.4).
+    Abandoned {
+        /// It was in flight then, and nobody knows yet whether it was lost.
+        in_flight: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -48,11 +58,29 @@ struct OutstandingChunk {
     state: ChunkState,
     miss_indications: u8,
     fast_retransmitted: bool,
+    /// How often it was sent again.
+    retransmissions: u32,
     /// A miss indication counts only when it comes from a TSN sent after this chunk last was.
     counts_from: Tsn,
 }
 
 impl OutstandingChunk {
+    /// One that goes out for the first time.
+    fn new(now: Instant, tsn: Tsn, fragment: MessageFragment, path: PathId) -> OutstandingChunk {
+        OutstandingChunk {
+            fragment,
+            path,
+            next_path: path,
+            moved: false,
+            first_sent: now,
+            state: ChunkState::InFlight,
+            miss_indications: 0,
+            fast_retransmitted: false,
+            retransmissions: 0,
+            counts_from: tsn,
+        }
+    }
+
     /// What there is to tell of it when a SACK newly acknowledges it, before its state changes.
     fn acknowledged(&self, tsn: Tsn, karn: &Karn) -> Acknowledged {
         Acknowledged {
@@ -90,6 +118,8 @@ pub(crate) struct SackSummary {
     pub(crate) advanced: bool,
     /// Something was acknowledged for the first time.
     pub(crate) newly_acknowledged: bool,
+    /// The peer has skipped what was abandoned.
+    pub(crate) skipped: bool,
     /// Chunks were marked for fast retransmission; the path of the first one.
     pub(crate) fast_retransmit: Option<PathId>,
 }
@@ -114,6 +144,11 @@ pub(crate) struct OutstandingData {
     karn: Karn,
     bytes: usize,
     bytes_in_flight: usize,
+    limits: LimitWatch,
+    /// How many chunks are abandoned.
+    abandoned: usize,
+    /// How many of them come before all others.
+    leading_abandoned: usize,
 }
 
 impl OutstandingData {
@@ -129,6 +164,9 @@ impl OutstandingData {
             karn: Karn::default(),
             bytes: 0,
             bytes_in_flight: 0,
+            limits: LimitWatch::default(),
+            abandoned: 0,
+            leading_abandoned: 0,
         }
     }
 
@@ -182,32 +220,19 @@ impl OutstandingData {
         let tsn = self.next_tsn();
         self.bytes += fragment.payload.len();
         self.bytes_in_flight += fragment.payload.len();
-        self.chunks.push_back(OutstandingChunk {
-            fragment,
-            path,
-            next_path: path,
-            moved: false,
-            first_sent: now,
-            state: ChunkState::InFlight,
-            miss_indications: 0,
-            fast_retransmitted: false,
-            counts_from: tsn,
-        });
+        self.chunks
+            .push_back(OutstandingChunk::new(now, tsn, fragment, path));
         tsn
     }
 
-    /// Takes out all chunks, which count as never sent: their TSNs will be used again. Nothing may
-    /// have been acknowledged yet.
+    /// Takes out all chunks that are not acknowledged for good, nor abandoned. What Gap Ack Blocks
+    /// acknowledged is among them, for it may never have come to the peer's user. The TSNs will be
+    /// used again.
     pub(crate) fn take_all(&mut self) -> impl DoubleEndedIterator<Item = MessageFragment> + use<> {
         let before = std::mem::replace(self, OutstandingData::new(self.first));
-        before.chunks.into_iter().map(|chunk| chunk.fragment)
-    }
-
-    /// Takes out the chunks that are not acknowledged for good: the association is over. What Gap
-    /// Ack Blocks acknowledged is among them, for it may never have come to the peer's user.
-    pub(crate) fn take_unacknowledged(&mut self) -> impl Iterator<Item = MessageFragment> + use<> {
-        let before = std::mem::replace(self, OutstandingData::new(self.first));
-        before.chunks.into_iter().map(|chunk| chunk.fragment)
+        let chunks = before.chunks.into_iter();
+        let kept = chunks.filter(|chunk| !chunk.is_abandoned());
+        kept.map(|chunk| chunk.fragment)
     }
 
     /// The user data of the first outstanding chunk, in bytes.
@@ -273,7 +298,10 @@ impl OutstandingData {
             if paths.is_empty() {
                 break;
             }
-            if chunk.state == ChunkState::Acknowledged {
+            if matches!(
+                chunk.state,
+                ChunkState::Acknowledged | ChunkState::Abandoned { .. }
+            ) {
                 continue;
             }
             let path = chunk.path;
@@ -326,6 +354,7 @@ impl OutstandingData {
         chunk.moved |= chunk.path != path;
         chunk.path = path;
         chunk.miss_indications = 0;
+        chunk.retransmissions = chunk.retransmissions.saturating_add(1);
         chunk.counts_from = next_tsn;
         self.bytes_in_flight += chunk.fragment.payload.len();
         self.lost_count -= 1;
@@ -414,6 +443,11 @@ impl OutstandingData {
             if chunk.state == ChunkState::Acknowledged {
                 continue;
             }
+            if chunk.is_abandoned() {
+                self.abandoned -= 1;
+                summary.skipped = true;
+                continue;
+            }
             let acknowledged = chunk.acknowledged(tsn, &self.karn);
             if acknowledged.in_flight {
                 self.bytes_in_flight -= size;
@@ -432,6 +466,10 @@ impl OutstandingData {
             let Some(chunk) = self.chunks.get_mut(offset as usize) else {
                 return;
             };
+            if let ChunkState::Abandoned { in_flight } = &mut chunk.state {
+                *in_flight = false;
+                return;
+            }
             let acknowledged = chunk.acknowledged(tsn, &self.karn);
             if acknowledged.in_flight {
                 self.bytes_in_flight -= chunk.fragment.payload.len();
@@ -456,15 +494,17 @@ impl OutstandingData {
                     .is_some_and(|limit| offset < limit && first + limit >= chunk.counts_from)
         };
         for_each_only_in(&before, &reported, |offset| {
+            let chunk = self.chunks.get_mut(offset as usize);
+            let Some(chunk) = chunk.filter(|chunk| !chunk.is_abandoned()) else {
+                return;
+            };
             // Acknowledged anew, without having been sent again, it would seem to have taken long.
             self.karn.retransmitted(first + offset, next_tsn);
-            if let Some(chunk) = self.chunks.get_mut(offset as usize) {
-                chunk.state = ChunkState::InFlight;
-                // Section 6.2.1 D iii: one miss indication, here or below.
-                chunk.miss_indications = u8::from(!counts_a_miss(chunk, offset));
-                self.bytes_in_flight += chunk.fragment.payload.len();
-                on_reneged(chunk.path, chunk.fragment.chunk_size());
-            }
+            chunk.state = ChunkState::InFlight;
+            // Section 6.2.1 D iii: one miss indication, here or below.
+            chunk.miss_indications = u8::from(!counts_a_miss(chunk, offset));
+            self.bytes_in_flight += chunk.fragment.payload.len();
+            on_reneged(chunk.path, chunk.fragment.chunk_size());
         });
 
         self.acknowledged = reported;
@@ -475,6 +515,10 @@ impl OutstandingData {
         }
         if self.lost_count == 0 {
             self.lost.clear();
+        }
+        self.leading_abandoned = self.leading_abandoned.saturating_sub(advance as usize);
+        if self.abandoned > 0 {
+            self.advance_peer_ack_point();
         }
         Ok(summary)
     }
@@ -502,17 +546,24 @@ impl OutstandingData {
             let Some(chunk) = self.chunks.get_mut(index) else {
                 break;
             };
-            if chunk.state != ChunkState::InFlight
-                || chunk.fast_retransmitted
-                || limit_tsn < chunk.counts_from
-            {
+            let may_be_lost = matches!(
+                chunk.state,
+                ChunkState::InFlight | ChunkState::Abandoned { in_flight: true }
+            );
+            if !may_be_lost || chunk.fast_retransmitted || limit_tsn < chunk.counts_from {
                 continue;
             }
             chunk.miss_indications += 1;
             if chunk.miss_indications >= MISS_INDICATIONS {
                 chunk.fast_retransmitted = true;
                 summary.fast_retransmit.get_or_insert(chunk.path);
-                self.mark_lost(index, Loss::FastRetransmit, on_lost);
+                if chunk.is_abandoned() {
+                    // It left the flight before; the window is to be reduced all the same (RFC 3758
+                    // section 3.5, rule F5).
+                    on_lost(chunk.path, 0);
+                } else {
+                    self.mark_lost(index, Loss::FastRetransmit, on_lost);
+                }
             }
         }
     }
@@ -523,6 +574,8 @@ impl OutstandingData {
             return;
         };
         chunk.state = ChunkState::Lost(loss);
+        self.limits
+            .chunk_lost(chunk.fragment.limit, chunk.retransmissions);
         // Fast retransmissions go where the chunk was sent before (section 6.4).
         chunk.next_path = chunk.path;
         self.bytes_in_flight -= chunk.fragment.payload.len();

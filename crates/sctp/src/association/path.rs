@@ -161,6 +161,11 @@ impl Path {
         self.rtt.rto()
     }
 
+    /// How long a round trip takes, as far as that is known.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.rtt.srtt().unwrap_or(self.rtt.rto())
+    }
+
     /// Bytes of DATA chunks in flight.
     pub(crate) fn flight(&self) -> usize {
         self.flight

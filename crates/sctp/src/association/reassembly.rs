@@ -62,6 +62,13 @@ pub(crate) struct IncompleteMessage {
     pub(crate) is_begun: bool,
 }
 
+impl Skipped {
+    fn add(&mut self, sequence: &FragmentSequence) {
+        self.bytes += sequence.bytes;
+        self.was_handed_out |= sequence.handed_out > 0;
+    }
+}
+
 /// The fragments that wait for others.
 #[derive(Debug)]
 pub(crate) struct Reassembly {
@@ -70,6 +77,17 @@ pub(crate) struct Reassembly {
     fragments: usize,
     unwrapped: Unwrapped,
     max_message_size: usize,
+    /// The unwrapped TSN at which the rest of a message may follow that the peer has abandoned.
+    abandoned_rest: Option<u64>,
+}
+
+/// What was thrown away of messages that the peer has abandoned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Skipped {
+    /// Bytes of user data.
+    pub(crate) bytes: usize,
+    /// Parts of the message at the cumulative TSN were handed out before.
+    pub(crate) was_handed_out: bool,
 }
 
 #[derive(Debug)]
@@ -109,6 +127,7 @@ impl Reassembly {
                 number: 1 << 32,
             },
             max_message_size,
+            abandoned_rest: None,
         }
     }
 
@@ -253,6 +272,66 @@ impl Reassembly {
         }
     }
 
+    /// Throws away what waits of the messages that the peer has abandoned up to the TSN `point`
+    /// (RFC 3758 section 3.6). Its message is one of them, so that whatever begins below and is not
+    /// whole never will be. `cumulative` is the cumulative TSN, which was moved on over `point`.
+    pub(crate) fn skip(&mut self, point: Tsn, cumulative: Tsn) -> Skipped {
+        let point = self.unwrapped.number_of(point);
+        let received = self.unwrapped.number_of(cumulative);
+        let mut skipped = Skipped::default();
+        let mut rest = Some(point + 1);
+        while let Some(entry) = self.sequences.first_entry()
+            && *entry.key() <= point
+        {
+            let sequence = entry.remove();
+            if sequence.end > point {
+                rest = sequence.abandoned_rest();
+            }
+            self.fragments -= sequence.payloads.len();
+            skipped.add(&sequence);
+        }
+        self.skip_rest(rest, &mut skipped);
+        // What has arrived there was a whole message.
+        self.abandoned_rest = self.abandoned_rest.filter(|rest| *rest > received);
+        skipped
+    }
+
+    /// Whether a fragment belongs to a message that the peer has abandoned, though it has not skipped all
+    /// of it: a FORWARD-TSN may have no room for all. If so, it is thrown away with what follows it;
+    /// tells the bytes of that.
+    pub(crate) fn skip_fragment(
+        &mut self,
+        tsn: Tsn,
+        beginning: bool,
+        ending: bool,
+    ) -> Option<usize> {
+        let rest = self.abandoned_rest?;
+        if beginning || self.unwrapped.number_of(tsn) != rest {
+            return None;
+        }
+        let mut skipped = Skipped::default();
+        self.skip_rest((!ending).then_some(rest + 1), &mut skipped);
+        Some(skipped.bytes)
+    }
+
+    /// Throws away what has arrived of the rest of an abandoned message, which goes on at `rest`.
+    fn skip_rest(&mut self, mut rest: Option<u64>, skipped: &mut Skipped) {
+        while let Some(first) = rest
+            && let Some(sequence) = self.sequences.get(&first)
+        {
+            if sequence.beginning {
+                rest = None;
+                break;
+            }
+            rest = sequence.abandoned_rest();
+            if let Some(sequence) = self.sequences.remove(&first) {
+                self.fragments -= sequence.payloads.len();
+                skipped.add(&sequence);
+            }
+        }
+        self.abandoned_rest = rest;
+    }
+
     /// Whether a fragment waits for a neighbour that has arrived already as part of something
     /// else: its message can never be whole. `cumulative` is the cumulative TSN.
     pub(crate) fn is_stuck(&mut self, cumulative: Tsn) -> bool {
@@ -293,6 +372,11 @@ impl FragmentSequence {
             payloads: VecDeque::new(),
             handed_out: 0,
         }
+    }
+
+    /// Where the rest of it may follow.
+    fn abandoned_rest(&self) -> Option<u64> {
+        (!self.ending).then_some(self.end)
     }
 
     fn append(&mut self, fragment: Fragment) {
@@ -420,6 +504,62 @@ mod tests {
 
     fn reassembly(initial: u32) -> Reassembly {
         Reassembly::new(Tsn(initial), 1000)
+    }
+
+    fn insert(reassembly: &mut Reassembly, tsn: u32, bits: &str) {
+        let inserted = reassembly.insert(fragment(tsn, bits));
+        assert!(inserted.expect("consistent").is_none());
+    }
+
+    #[test]
+    fn skips_what_is_not_whole_below_a_point() {
+        let mut reassembly = reassembly(1);
+        for (tsn, bits) in [(1, "B"), (2, ""), (5, ""), (6, "E"), (8, "B"), (9, "")] {
+            insert(&mut reassembly, tsn, bits);
+        }
+        let skipped = reassembly.skip(Tsn(5), Tsn(6));
+        assert_eq!((skipped.bytes, skipped.was_handed_out), (12, false));
+        assert_eq!(reassembly.fragments(), 2);
+        assert!(!reassembly.is_stuck(Tsn(6)));
+        assert_eq!(reassembly.skip_fragment(Tsn(7), false, true), None);
+        let whole = reassembly.insert(fragment(10, "E")).unwrap().unwrap();
+        assert_eq!(&whole.message.payload[..], b"<8><9><10>");
+    }
+
+    #[test]
+    fn skips_the_rest_of_an_abandoned_message_wherever_it_comes() {
+        let mut reassembly = reassembly(u32::MAX - 1);
+        insert(&mut reassembly, u32::MAX - 1, "B");
+        insert(&mut reassembly, 2, "");
+        let skipped = reassembly.skip(Tsn(u32::MAX), Tsn(u32::MAX));
+        assert_eq!(skipped.bytes, 12);
+        insert(&mut reassembly, 1, "");
+        assert_eq!(reassembly.skip_fragment(Tsn(0), false, false), Some(6));
+        assert_eq!(reassembly.fragments(), 0);
+        assert_eq!(reassembly.skip_fragment(Tsn(3), false, true), Some(0));
+        insert(&mut reassembly, 4, "B");
+        assert_eq!(reassembly.skip_fragment(Tsn(5), false, true), None);
+    }
+
+    #[test]
+    fn tells_that_a_message_handed_out_in_part_is_skipped() {
+        let mut reassembly = reassembly(1);
+        insert(&mut reassembly, 1, "B");
+        insert(&mut reassembly, 2, "");
+        assert!(reassembly.take_part(Tsn(2)).is_some());
+        insert(&mut reassembly, 3, "");
+        let skipped = reassembly.skip(Tsn(4), Tsn(4));
+        assert_eq!((skipped.bytes, skipped.was_handed_out), (3, true));
+        assert!(reassembly.is_empty());
+    }
+
+    #[test]
+    fn a_message_that_begins_behind_a_point_is_left_alone() {
+        let mut reassembly = reassembly(1);
+        insert(&mut reassembly, 4, "B");
+        assert_eq!(reassembly.skip(Tsn(3), Tsn(4)), Skipped::default());
+        assert_eq!(reassembly.skip_fragment(Tsn(5), false, true), None);
+        assert!(reassembly.insert(fragment(5, "E")).unwrap().is_some());
     }
 
     #[test]

@@ -157,6 +157,20 @@ impl ReceivedTsns {
         }
     }
 
+    /// Counts what is missing up to `tsn`, which is above the cumulative TSN, as received (RFC 3758
+    /// section 3.6).
+    pub(crate) fn advance(&mut self, tsn: Tsn) {
+        self.cumulative = tsn;
+        while let Some(range) = self
+            .ranges
+            .pop_front_if(|range| range.first <= self.cumulative.next())
+        {
+            if range.last > self.cumulative {
+                self.cumulative = range.last;
+            }
+        }
+    }
+
     /// Takes back what was recorded above the cumulative TSN: those TSNs count as never received
     /// (section 6.2).
     pub(crate) fn forget(&mut self, mut forgotten: Vec<TsnRange>) {
@@ -292,6 +306,33 @@ mod tests {
         assert_eq!(receive(&mut received, 51), Arrival::New);
         assert_eq!(receive(&mut received, 1), Arrival::New);
         assert_eq!(receive(&mut received, 3), Arrival::OutOfReach);
+    }
+
+    /// RFC 3758, section 3.6.
+    #[test]
+    fn advances_over_what_is_missing_and_further() {
+        let mut received = new(Tsn(101), u16::MAX, 100);
+        for tsn in [101, 102, 104, 105, 107] {
+            assert_eq!(receive(&mut received, tsn), Arrival::New);
+        }
+        received.advance(Tsn(103));
+        assert_eq!(received.cumulative(), Tsn(105));
+        assert_eq!(blocks(&received), [(2, 2)]);
+        assert_eq!(receive(&mut received, 103), Arrival::Duplicate);
+        received.advance(Tsn(120));
+        assert_eq!(received.cumulative(), Tsn(120));
+        assert!(!received.has_gaps());
+    }
+
+    #[test]
+    fn advances_into_the_middle_of_a_range_and_across_the_wrap() {
+        let mut received = new(Tsn(u32::MAX), u16::MAX, 100);
+        for tsn in [1, 2, 3, 5] {
+            assert_eq!(receive(&mut received, tsn), Arrival::New);
+        }
+        received.advance(Tsn(2));
+        assert_eq!(received.cumulative(), Tsn(3));
+        assert_eq!(blocks(&received), [(2, 2)]);
     }
 
     #[test]

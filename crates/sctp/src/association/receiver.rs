@@ -2,6 +2,7 @@
 //! their reassembly, the order within streams, the window that we advertise, and when to
 //! acknowledge.
 
+mod forward_tsn;
 mod window;
 
 use std::time::Instant;
@@ -17,6 +18,7 @@ use super::stream_set::StreamSet;
 use super::streams::{InboundStreams, PartialMessage, SequenceNumberReused};
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
 use crate::{EndpointConfig, ReceivedMessage};
+pub(crate) use forward_tsn::Forwarding;
 use window::least_window;
 
 /// What became of a DATA chunk.
@@ -218,6 +220,15 @@ impl Receiver {
         if data.stream >= self.streams.count() {
             self.record(data.tsn);
             return Ok(Reception::InvalidStream);
+        }
+        if !(data.beginning && data.ending)
+            && let Some(freed) =
+                self.reassembly
+                    .skip_fragment(data.tsn, data.beginning, data.ending)
+        {
+            self.record(data.tsn);
+            self.buffered -= freed;
+            return Ok(Reception::Accepted);
         }
         let size = data.user_data.len();
         if let Err(full) = self.find_room_for(data.tsn, size, budget, config) {

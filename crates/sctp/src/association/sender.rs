@@ -2,7 +2,9 @@
 //! together the queue of messages, the chunks that are outstanding, the peer's window and the
 //! paths, and decides what leaves when.
 
+mod abandonment;
 mod acknowledgement;
+mod forward_tsn;
 mod window_probe;
 
 use std::net::IpAddr;
@@ -11,13 +13,19 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::failed_messages::{FailedMessage, collect_failed};
+use super::limit::Limit;
 use super::outstanding::{Loss, OutstandingData};
 use super::path::Path;
 use super::path_id::PathId;
 use super::path_list::Paths;
 use super::transmit_queue::{RemovedMessage, TransmitQueue};
 use crate::packet::{CommonHeader, Data, PacketWriter, Tsn};
-use crate::{EndpointConfig, PathState, SendError, SendInfo, StreamError, StreamScheduler};
+use crate::{
+    EndpointConfig, Extensions, PathState, PrPolicy, SendError, SendInfo, StreamError,
+    StreamScheduler,
+};
+use abandonment::AbandonedCounters;
+use forward_tsn::ForwardTsn;
 use window_probe::WindowProbe;
 
 /// Chunks that may be outstanding: the offsets of Gap Ack Blocks have 16 bits (section 3.3.4), and
@@ -41,6 +49,10 @@ pub(crate) struct Sender {
     /// A message was refused because the buffer was full, and nobody was told since that there is
     /// room again.
     refused: bool,
+    /// Both sides have agreed on it (RFC 3758 section 3.3).
+    partial_reliability: bool,
+    forward_tsn: ForwardTsn,
+    abandoned: AbandonedCounters,
 }
 
 /// What sending chunks did, for the counters.
@@ -86,7 +98,15 @@ impl Sender {
             probe: WindowProbe::None,
             sack_since_t3_rtx: false,
             refused: false,
+            partial_reliability: false,
+            forward_tsn: ForwardTsn::default(),
+            abandoned: AbandonedCounters::default(),
         }
+    }
+
+    /// Learns what both sides have agreed on.
+    pub(crate) fn agree_on(&mut self, extensions: Extensions) {
+        self.partial_reliability = extensions.partial_reliability;
     }
 
     /// Learns what the peer allows (section 5.1.1). What had gone out with a COOKIE ECHO before was
@@ -136,14 +156,15 @@ impl Sender {
             .saturating_sub(self.outstanding.bytes_in_flight())
     }
 
-    /// Queues a message.
+    /// Queues a message. Gives back those that gave way to it (RFC 7496 section 3.2).
     pub(crate) fn send(
         &mut self,
         now: Instant,
-        info: SendInfo,
+        mut info: SendInfo,
         payload: Bytes,
+        paths: &mut Paths,
         config: &EndpointConfig,
-    ) -> Result<(), SendError> {
+    ) -> Result<Vec<FailedMessage>, SendError> {
         if payload.is_empty() {
             return Err(SendError::Empty);
         }
@@ -153,12 +174,20 @@ impl Sender {
         if payload.len() > config.max_message_size.min(config.send_buffer) {
             return Err(SendError::TooLarge);
         }
-        if self.buffered() + payload.len() > config.send_buffer {
-            self.refused = true;
-            return Err(SendError::BufferFull);
+        if info.life_time.is_none() && config.default_pr_policy != PrPolicy::Reliable {
+            info.pr_policy = info.pr_policy.or(Some(config.default_pr_policy));
+        }
+        let missing = (self.buffered() + payload.len()).saturating_sub(config.send_buffer);
+        let mut gave_way = Vec::new();
+        if missing > 0 {
+            gave_way = self.make_room(now, missing, Limit::of(&info, now), paths);
+            if gave_way.is_empty() {
+                self.refused = true;
+                return Err(SendError::BufferFull);
+            }
         }
         self.queue.push(now, info, payload);
-        Ok(())
+        Ok(gave_way)
     }
 
     /// Begins anew for a peer that restarted: what it had not acknowledged is gone. Tells whether
@@ -168,20 +197,20 @@ impl Sender {
         let before = std::mem::replace(self, fresh);
         self.queue = before.queue;
         self.queue.restart(streams);
+        self.abandoned = before.abandoned;
         before.refused
     }
 
     /// Takes out all messages that are not acknowledged: nothing more will come of them.
     pub(crate) fn take_failed(&mut self) -> Vec<FailedMessage> {
-        collect_failed(
-            self.outstanding.take_unacknowledged(),
-            self.queue.take_all(),
-        )
+        collect_failed(self.outstanding.take_all(), self.queue.take_all())
     }
 
     /// Forgets everything: the association is over.
     pub(crate) fn close(&mut self) {
+        let abandoned = std::mem::take(&mut self.abandoned);
         *self = Sender::new(Tsn(0), 0, 0, self.queue.scheduler());
+        self.abandoned = abandoned;
     }
 
     // --- Scheduling ---
@@ -247,11 +276,10 @@ impl Sender {
     pub(crate) fn forget_path(&mut self, from: PathId, to: PathId) {
         self.outstanding.forget_path(from, to);
         self.fast_retransmit.take_if(|path| *path == from);
-    }
-
-    /// Takes out the messages whose life time has ended before any of them was sent.
-    pub(crate) fn take_expired(&mut self, now: Instant) -> Vec<RemovedMessage> {
-        self.queue.take_expired(now)
+        if self.forward_tsn.path() == Some(from) {
+            // Its timer is gone (RFC 3758 section 3.5, rule C5).
+            self.repeat_forward_tsn();
+        }
     }
 
     /// Where the user wants the next new data to go, if he said so.
@@ -368,6 +396,7 @@ impl Sender {
         self.fast_recovery_exit = None;
         self.fast_retransmit = None;
         self.sack_since_t3_rtx = false;
+        self.repeat_forward_tsn();
     }
 
     /// Whether what is outstanding does not fit into the peer's window.
@@ -445,9 +474,12 @@ impl Sender {
                 return;
             }
             let beyond_window = size > self.peer_rwnd();
-            let Some(fragment) = self.queue.take(max) else {
+            let Some(mut fragment) = self.queue.take(max) else {
                 return;
             };
+            if !self.partial_reliability {
+                fragment.limit = Limit::None;
+            }
             let tsn = self.outstanding.next_tsn();
             let chunk_size = fragment.chunk_size();
             // Section 6.1: a delayed SACK would hold up what waits behind a full window.

@@ -127,17 +127,11 @@ impl InboundStreams {
                 .insert((stream, ssn.0), OutOfOrderMessage { message, tsns });
             return Ok(());
         }
-        let mut following = next.next();
+        let following = next.next();
         *next = following;
         self.deliver(message);
         if !self.waiting.is_empty() {
-            while let Some(waiting) = self.waiting.remove(&(stream, following.0)) {
-                self.deliver(waiting.message);
-                following = following.next();
-            }
-            if let Some(next) = self.next.get_mut(index) {
-                *next = following;
-            }
+            self.deliver_from(stream, following);
         }
         Ok(())
     }
@@ -157,6 +151,59 @@ impl InboundStreams {
             (Ok(()), None) => {}
         }
         pushed
+    }
+
+    /// Skips the ordered messages of a stream up to `ssn` that are not there, and delivers the others
+    /// (RFC 3758 section 3.6). Numbers that were delivered or skipped before, and streams that there
+    /// are not, are left alone.
+    pub(crate) fn skip(&mut self, stream: u16, ssn: Ssn) {
+        if stream >= self.count {
+            return;
+        }
+        let index = usize::from(stream);
+        if index >= self.next.len() {
+            self.next.resize(index + 1, Ssn(0));
+        }
+        let next = self.next.get(index).copied().unwrap_or_default();
+        if ssn < next {
+            return;
+        }
+        let mut waiting: Vec<u16> = Vec::new();
+        let mut find = |first: u16, last: u16| {
+            let found = self.waiting.range((stream, first)..=(stream, last));
+            waiting.extend(found.map(|((_, ssn), _)| *ssn));
+        };
+        if next.0 <= ssn.0 {
+            find(next.0, ssn.0);
+        } else {
+            find(next.0, u16::MAX);
+            find(0, ssn.0);
+        }
+        for ssn in waiting {
+            if let Some(before) = self.waiting.remove(&(stream, ssn)) {
+                self.deliver(before.message);
+            }
+        }
+        self.deliver_from(stream, ssn.next());
+    }
+
+    /// Delivers what waits on a stream from `following` on without a gap; what comes next then is the
+    /// number after it.
+    fn deliver_from(&mut self, stream: u16, mut following: Ssn) {
+        while let Some(waiting) = self.waiting.remove(&(stream, following.0)) {
+            self.deliver(waiting.message);
+            following = following.next();
+        }
+        if let Some(next) = self.next.get_mut(usize::from(stream)) {
+            *next = following;
+        }
+    }
+
+    /// The rest of the message that was being delivered in parts will not come.
+    pub(crate) fn abort_partial(&mut self) -> Option<PartialMessage> {
+        let partial = self.partial.take()?;
+        self.unblock(partial.blocked);
+        Some(partial.message)
     }
 
     /// Whether it is this message's turn, so that parts of it may be delivered.
@@ -291,9 +338,7 @@ impl InboundStreams {
         self.next = Vec::new();
         self.waiting = BTreeMap::new();
         self.held = None;
-        let partial = self.partial.take()?;
-        self.unblock(partial.blocked);
-        Some(partial.message)
+        self.abort_partial()
     }
 }
 
@@ -383,6 +428,41 @@ mod tests {
         assert_eq!(streams.messages(), 3);
         assert!(streams.close().is_some());
         assert_eq!(ready(&mut streams), [(0, 0), (1, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn skips_what_is_missing_and_delivers_the_rest() {
+        let mut streams = InboundStreams::new(2);
+        for ssn in [1, 3, 4, 6] {
+            push(&mut streams, message(1, ssn, false)).unwrap();
+        }
+        push(&mut streams, message(0, 1, false)).unwrap();
+        streams.skip(1, Ssn(2));
+        assert_eq!(ready(&mut streams), [(1, 1), (1, 3), (1, 4)]);
+        for before in [0, 2, 4] {
+            streams.skip(1, Ssn(before));
+        }
+        streams.skip(7, Ssn(0));
+        assert_eq!(ready(&mut streams), []);
+        assert_eq!(streams.messages(), 2);
+        streams.skip(1, Ssn(5));
+        assert_eq!(ready(&mut streams), [(1, 6)]);
+        push(&mut streams, message(1, 7, false)).unwrap();
+        assert_eq!(ready(&mut streams), [(1, 7)]);
+    }
+
+    #[test]
+    fn skips_across_the_wrap() {
+        let mut streams = InboundStreams::new(1);
+        streams.skip(0, Ssn(30_000));
+        streams.skip(0, Ssn(60_000));
+        for ssn in [65_000, 3, 9] {
+            push(&mut streams, message(0, ssn, false)).unwrap();
+        }
+        streams.skip(0, Ssn(5));
+        assert_eq!(ready(&mut streams), [(0, 65_000), (0, 3)]);
+        push(&mut streams, message(0, 6, false)).unwrap();
+        assert_eq!(ready(&mut streams), [(0, 6)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The states of an association (RFC 9260 section 4): how it comes up, and how it ends.
 
 use super::control_queue::ControlQueue;
+use super::failed_messages::FailedMessage;
 use super::output::Pending;
 use super::path_id::PathId;
 use super::shutdown::Shutdown;
@@ -99,7 +100,17 @@ impl Association {
 
     /// Tells of each message that is not known to be delivered (sections 11.1.14 and 11.1.15).
     pub(super) fn report_failed_messages(&mut self, context: &mut Context<'_>) {
-        for failed in self.sender.take_failed() {
+        let failed = self.sender.take_failed();
+        self.report_failed(failed, context);
+    }
+
+    /// Tells of messages that are not known to be delivered.
+    pub(super) fn report_failed(
+        &mut self,
+        messages: Vec<FailedMessage>,
+        context: &mut Context<'_>,
+    ) {
+        for failed in messages {
             context.events.push_back(Event::SendFailed {
                 id: self.id,
                 info: failed.info,

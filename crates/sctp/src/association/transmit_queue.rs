@@ -4,6 +4,7 @@
 //!
 //! This part knows sizes and streams; when a chunk may leave is decided elsewhere.
 
+mod abandonment;
 mod messages;
 mod outbound_streams;
 mod scheduler;
@@ -15,9 +16,11 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 
+use super::limit::Limit;
 use super::message_fragment::MessageFragment;
 use crate::packet::Mid;
 use crate::{SendInfo, StreamScheduler};
+pub(crate) use abandonment::WaitingMessage;
 use messages::{MessageId, MessageList, Messages, QueuedMessage};
 use outbound_streams::OutboundStreams;
 use scheduler::{Candidate, Scheduler, scheduler};
@@ -37,6 +40,8 @@ pub(crate) struct TransmitQueue {
     bytes: usize,
     /// The messages with a life time of which nothing was sent.
     expiring: BTreeSet<(Instant, MessageId)>,
+    /// The messages whose rest expires, too.
+    expiring_rests: BTreeSet<(Instant, MessageId)>,
     /// How many messages are not to be held back.
     unbundled: usize,
     /// The place of the next message in the order in which they come.
@@ -75,6 +80,7 @@ impl TransmitQueue {
             turn: None,
             bytes: 0,
             expiring: BTreeSet::new(),
+            expiring_rests: BTreeSet::new(),
             unbundled: 0,
             next_arrival: MIDDLE,
             next_put_back: MIDDLE - 1,
@@ -93,12 +99,17 @@ impl TransmitQueue {
         };
         self.bytes += payload.len();
         self.unbundled += usize::from(info.unbundled);
-        let expires_at = info.life_time.and_then(|time| now.checked_add(time));
+        let limit = Limit::of(&info, now);
+        let expires_at = match limit {
+            Limit::Until(end) => Some(end),
+            _ => info.life_time.and_then(|time| now.checked_add(time)),
+        };
         let message = QueuedMessage {
             info,
             rest: payload,
             mid: None,
             expires_at,
+            limit,
             arrival: self.next_arrival,
         };
         self.next_arrival += 1;
@@ -191,6 +202,7 @@ impl TransmitQueue {
                         rest: fragment.payload,
                         mid: None,
                         expires_at: None,
+                        limit: fragment.limit,
                         arrival: self.next_put_back,
                     };
                     self.next_put_back -= 1;
@@ -377,7 +389,7 @@ impl TransmitQueue {
         let stream = self.streams.get_mut(turn.stream)?;
         let id = stream.messages.first()?;
         let message = self.messages.get_mut(id)?;
-        let info = message.info;
+        let (info, limit) = (message.info, message.limit);
         let beginning = message.mid.is_none();
         if beginning && let Some(expires_at) = message.expires_at {
             self.expiring.remove(&(expires_at, id));
@@ -389,6 +401,13 @@ impl TransmitQueue {
             .rest
             .split_to(fragment_size(message.rest.len(), max));
         let ending = !message.rest.has_remaining();
+        if let Limit::Until(end) = limit {
+            if ending {
+                self.expiring_rests.remove(&(end, id));
+            } else if beginning {
+                self.expiring_rests.insert((end, id));
+            }
+        }
         self.bytes -= payload.len();
         self.scheduler
             .sent(turn.stream, stream.value, turn.rank, payload.len());
@@ -405,6 +424,7 @@ impl TransmitQueue {
             immediate: info.sack_immediately && ending,
             beginning,
             ending,
+            limit,
             payload,
         })
     }
@@ -418,6 +438,7 @@ impl TransmitQueue {
         self.unbundled -= usize::from(message.info.unbundled);
         if let Some(expires_at) = message.expires_at {
             self.expiring.remove(&(expires_at, id));
+            self.expiring_rests.remove(&(expires_at, id));
         }
         Some(message)
     }
@@ -427,6 +448,7 @@ impl TransmitQueue {
         self.bytes = 0;
         self.unbundled = 0;
         self.expiring.clear();
+        self.expiring_rests.clear();
         self.waiting.clear();
         self.turn = None;
         for (_, stream) in self.streams.iter_mut() {

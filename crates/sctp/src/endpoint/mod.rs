@@ -36,9 +36,10 @@ use crate::association::addresses::{is_link_local, is_unicast as is_unicast_addr
 use crate::association::cookie::CookieSigner;
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
-    AbortError, AssociationId, AssociationState, AssociationStatistics, AssociationStatus,
-    ConfigureError, Connect, ConnectError, EndpointConfig, EndpointStatistics, Event, PathAddress,
-    PathConfig, PathError, ReceivedMessage, SendError, SendInfo, ShutdownError, Transmit,
+    AbandonedMessages, AbortError, AssociationId, AssociationState, AssociationStatistics,
+    AssociationStatus, ConfigureError, Connect, ConnectError, EndpointConfig, EndpointStatistics,
+    Event, PathAddress, PathConfig, PathError, ReceivedMessage, SendError, SendInfo, ShutdownError,
+    Transmit,
 };
 
 /// How much memory is taken at once for packets.
@@ -440,6 +441,13 @@ impl Endpoint {
     pub fn association_statistics(&self, id: AssociationId) -> Option<AssociationStatistics> {
         let index = self.associations.index_of(id)?;
         self.associations.get(index).map(Association::statistics)
+    }
+
+    /// How many messages of a stream were given up by their PR-SCTP policies (RFC 7496 section 4.3,
+    /// `SCTP_PR_STREAM_STATUS`); `None` when there is no such association or stream.
+    pub fn abandoned_messages(&self, id: AssociationId, stream: u16) -> Option<AbandonedMessages> {
+        let index = self.associations.index_of(id)?;
+        self.associations.get(index)?.abandoned_on(stream)
     }
 
     /// Counters over all associations.

@@ -10,6 +10,7 @@ mod loss;
 mod multihoming;
 mod packet;
 mod partial_delivery;
+mod partial_reliability;
 mod path_mtu;
 mod re_configuration;
 mod receive_budget;

@@ -15,12 +15,7 @@ impl Association {
         data: &Data<'_>,
         context: &mut Context<'_>,
     ) {
-        if !matches!(
-            self.state,
-            AssociationState::Established
-                | AssociationState::ShutdownPending
-                | AssociationState::ShutdownSent
-        ) {
+        if !self.takes_data() {
             context.statistics.drops.chunks += 1;
             return;
         }
@@ -63,6 +58,16 @@ impl Association {
             Err(FatalData::NoRoom) => self.give_up(context),
             Err(FatalData::Violation(reason)) => self.violation(reason, context),
         }
+    }
+
+    /// Whether DATA is taken in this state (section 6).
+    pub(super) fn takes_data(&self) -> bool {
+        matches!(
+            self.state,
+            AssociationState::Established
+                | AssociationState::ShutdownPending
+                | AssociationState::ShutdownSent
+        )
     }
 
     pub(super) fn handle_sack(&mut self, sack: &Sack<'_>, context: &mut Context<'_>) {

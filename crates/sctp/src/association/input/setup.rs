@@ -41,6 +41,7 @@ impl Association {
             cookie.capabilities.outbound_streams,
             cookie.peer_a_rwnd,
         );
+        self.sender.agree_on(self.extensions);
         self.error_count = 0;
         // The INIT ACK told the peer of the endpoint's.
         self.local_addresses = LocalAddresses::new(context.local_addresses);
@@ -193,6 +194,7 @@ impl Association {
     ) {
         self.extensions = agreed.extensions;
         self.begin_re_configuration(initial_tsn);
+        self.sender.agree_on(agreed.extensions);
         self.receiver = Receiver::new(initial_tsn, agreed.inbound_streams, context.config);
         for message in self.sender.learn_peer(a_rwnd, agreed.outbound_streams) {
             context.events.push_back(Event::SendFailed {

@@ -2,6 +2,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
+use crate::association::limit::Limit;
 use crate::packet::Mid;
 
 const FIRST: u32 = u32::MAX - 2;
@@ -23,6 +24,7 @@ fn fragment(bytes: usize) -> MessageFragment {
         immediate: false,
         beginning: true,
         ending: true,
+        limit: Limit::None,
         payload: Bytes::from(vec![0; bytes]),
     }
 }
@@ -384,7 +386,7 @@ fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
         .unwrap();
     assert_eq!(acknowledged, [(path(2), true); 3]);
     // Two of these by Gap Ack Blocks, which the peer may take back.
-    let unacknowledged = outstanding.take_unacknowledged().count();
+    let unacknowledged = outstanding.take_all().count();
     assert_eq!(unacknowledged, 5);
 }
 
@@ -408,4 +410,97 @@ fn nothing_goes_to_a_path_that_was_removed() {
     // Acknowledged, until the peer reneges on it.
     sack(&mut outstanding, 0, &[], false);
     assert_eq!(outstanding.last_path(Tsn(FIRST) + 1), Some(path(2)));
+}
+
+/// Fragments of ten bytes, each as (MID, bits, limit).
+fn fragments(list: &[(u32, &str, Limit)]) -> OutstandingData {
+    let mut outstanding = OutstandingData::new(Tsn(FIRST));
+    for (mid, bits, limit) in list {
+        let fragment = MessageFragment {
+            mid: Mid(*mid),
+            beginning: bits.contains('B'),
+            ending: bits.contains('E'),
+            limit: *limit,
+            ..fragment(10)
+        };
+        outstanding.push(Instant::now(), fragment, path(0));
+    }
+    outstanding
+}
+
+fn advanced(outstanding: &OutstandingData) -> u32 {
+    let point = outstanding.advanced_peer_ack_point();
+    point.next().distance_from(Tsn(FIRST))
+}
+
+#[test]
+fn a_message_is_abandoned_whole_and_its_neighbours_are_not() {
+    let low = Limit::Priority(9);
+    // Two messages whose fragments alternate.
+    let mut outstanding = fragments(&[
+        (0, "B", low),
+        (1, "B", Limit::None),
+        (0, "", low),
+        (1, "E", Limit::None),
+        (0, "E", low),
+        (2, "BE", low),
+    ]);
+    sack(&mut outstanding, 0, &[(3, 3)], false);
+    let mut left = 0;
+    let abandoned = outstanding.abandon(2, |_, _| left += 1).unwrap();
+    assert!(abandoned.ended);
+    assert_eq!((abandoned.parts.len(), left), (3, 2));
+    assert_eq!(outstanding.bytes(), 30);
+    assert_eq!(outstanding.bytes_in_flight(), 30);
+    assert_eq!(advanced(&outstanding), 1);
+    assert!(outstanding.abandon(0, |_, _| {}).is_none(), "once");
+    // The peer takes back what it had of it: that changes nothing.
+    assert_eq!(sack(&mut outstanding, 0, &[], false).reneged, 0);
+    let effects = sack(&mut outstanding, 2, &[], false);
+    assert!(effects.summary.skipped && effects.summary.newly_acknowledged);
+    assert_eq!(effects.acknowledged, [1]);
+    assert_eq!(advanced(&outstanding), 3);
+    let effects = sack(&mut outstanding, 6, &[], false);
+    assert_eq!(effects.acknowledged, [3, 5]);
+    assert!(outstanding.is_empty());
+    assert_eq!((outstanding.bytes(), outstanding.bytes_in_flight()), (0, 0));
+}
+
+#[test]
+fn what_was_abandoned_in_flight_still_tells_of_loss() {
+    let mut outstanding = fragments(&[
+        (0, "BE", Limit::None),
+        (1, "BE", Limit::Priority(1)),
+        (2, "BE", Limit::None),
+        (3, "BE", Limit::None),
+        (4, "BE", Limit::None),
+    ]);
+    outstanding.abandon(1, |_, _| {});
+    for (above, lost) in [(2, 0), (3, 0), (4, 1), (4, 0)] {
+        let effects = sack(&mut outstanding, 1, &[(2, above)], false);
+        assert_eq!(effects.lost, lost);
+        assert_eq!(effects.summary.fast_retransmit.is_some(), lost > 0);
+    }
+    assert!(!outstanding.has_lost());
+}
+
+#[test]
+fn messages_give_way_by_their_limit_unless_they_have_arrived() {
+    let mut outstanding = fragments(&[
+        (0, "BE", Limit::Priority(1)),
+        (1, "BE", Limit::None),
+        (2, "B", Limit::Priority(5)),
+        (2, "E", Limit::Priority(5)),
+        (3, "BE", Limit::Priority(5)),
+    ]);
+    sack(&mut outstanding, 0, &[(3, 3), (5, 5)], false);
+    let giving_way = |other| {
+        let messages = outstanding.giving_way_to(other).into_iter();
+        messages
+            .map(|message| (message.index, message.priority, message.bytes))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(giving_way(Limit::Priority(4)), [(2, 5, 20)]);
+    assert_eq!(giving_way(Limit::None), [(0, 1, 10), (2, 5, 20)]);
+    assert_eq!(giving_way(Limit::Priority(5)), []);
 }

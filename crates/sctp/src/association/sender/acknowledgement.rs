@@ -118,10 +118,15 @@ impl Sender {
         if !self.outstanding.has_lost() {
             self.fast_retransmit = None;
         }
-        let probed = probed_before.or_else(|| self.probed_path());
+        let forwarded = self
+            .forward_tsn
+            .path()
+            .filter(|_| summary.skipped && !summary.newly_acknowledged);
+        self.review_forward_tsn(now, paths);
+        let probed = forwarded.or(probed_before).or_else(|| self.probed_path());
         self.update_probe(cumulative, paths);
         Ok(SackOutcome {
-            progress: summary.newly_acknowledged,
+            progress: summary.newly_acknowledged || summary.skipped,
             probed: probed.filter(|_| !summary.newly_acknowledged),
             writable: self.take_room_again(config),
         })

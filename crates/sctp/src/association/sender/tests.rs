@@ -47,6 +47,7 @@ impl SenderTest {
                     self.now,
                     SendInfo::default(),
                     vec![1; bytes].into(),
+                    &mut self.paths,
                     &self.config,
                 )
                 .expect("there is room");

@@ -5,6 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::SendInfo;
+use crate::association::limit::Limit;
 use crate::packet::Mid;
 
 /// Names a message as long as it is in the queue.
@@ -21,6 +22,8 @@ pub(super) struct QueuedMessage {
     pub(super) mid: Option<Mid>,
     /// When its life time ends.
     pub(super) expires_at: Option<Instant>,
+    /// How far the sending of it may go.
+    pub(super) limit: Limit,
     /// Its place in the order in which all messages came.
     pub(super) arrival: u64,
 }
@@ -200,6 +203,7 @@ mod tests {
             rest: Bytes::new(),
             mid: None,
             expires_at: None,
+            limit: Limit::None,
             arrival,
         }
     }

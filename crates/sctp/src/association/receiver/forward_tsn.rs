@@ -1,0 +1,75 @@
+//! The peer's FORWARD-TSN: it does not send again what is missing up to there (RFC 3758 section 3.6).
+
+use super::Receiver;
+use crate::EndpointConfig;
+use crate::association::path_id::PathId;
+use crate::packet::{ForwardTsn, Tsn};
+
+/// What became of a FORWARD-TSN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forwarding {
+    /// The cumulative TSN has moved on.
+    Advanced,
+    /// It was there, or beyond, before.
+    OutOfDate,
+    /// It tells of more than the peer can have sent.
+    OutOfReach,
+}
+
+impl Receiver {
+    /// Takes in a FORWARD-TSN that came on `path`. `budget` is how many more bytes the endpoint may
+    /// hold.
+    pub(crate) fn handle_forward_tsn(
+        &mut self,
+        chunk: &ForwardTsn<'_>,
+        path: PathId,
+        budget: usize,
+        config: &EndpointConfig,
+    ) -> Forwarding {
+        let forwarding = self.forward_to(chunk.new_cumulative_tsn, path, config);
+        if forwarding == Forwarding::Advanced {
+            for skipped in chunk.skipped.iter() {
+                self.streams.skip(skipped.stream, skipped.ssn);
+            }
+            self.deliver_part(budget, config);
+        }
+        forwarding
+    }
+
+    /// Moves the cumulative TSN on, and throws away what waits for TSNs that are skipped.
+    fn forward_to(&mut self, point: Tsn, path: PathId, config: &EndpointConfig) -> Forwarding {
+        // It is acknowledged as DATA is.
+        self.packet.data = true;
+        self.data_path = Some(path);
+        let cumulative = self.tsns.cumulative();
+        if point <= cumulative {
+            // The SACK may have been lost, so it is repeated at once.
+            self.packet.duplicate = true;
+            return Forwarding::OutOfDate;
+        }
+        if point.distance_from(cumulative) > most_sent(config) {
+            self.packet.dropped = true;
+            return Forwarding::OutOfReach;
+        }
+        let had_gaps = self.tsns.has_gaps();
+        self.tsns.advance(point);
+        self.packet.gap |= had_gaps || self.tsns.has_gaps();
+        let skipped = self.reassembly.skip(point, self.tsns.cumulative());
+        self.buffered -= skipped.bytes;
+        if skipped.was_handed_out {
+            self.aborted = self.streams.abort_partial();
+        }
+        if !self.tsns.has_gaps() {
+            self.out_of_order = 0;
+        }
+        self.starved = None;
+        self.join_fragments(config);
+        Forwarding::Advanced
+    }
+}
+
+/// How many TSNs a peer can have sent that were not acknowledged: a chunk has a byte of user data at least,
+/// and the window was never larger. As many as Gap Ack Blocks can tell of are taken in any case.
+fn most_sent(config: &EndpointConfig) -> u32 {
+    config.a_rwnd.max(u16::MAX.into())
+}

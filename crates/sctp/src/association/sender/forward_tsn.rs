@@ -1,0 +1,111 @@
+//! The FORWARD-TSN (RFC 3758 section 3.5, rules C3 to C5, A5 and F1 to F3): tells the peer not to wait
+//! for what was abandoned.
+
+use std::time::Instant;
+
+use super::Sender;
+use crate::association::path_id::PathId;
+use crate::association::path_list::Paths;
+use crate::packet::{ForwardTsn as Chunk, PacketWriter, Tsn};
+
+/// What is to be told, and was.
+#[derive(Debug, Default)]
+pub(super) struct ForwardTsn {
+    due: bool,
+    /// The one that was sent last, until the peer acknowledges it.
+    sent: Option<SentForwardTsn>,
+}
+
+#[derive(Debug)]
+struct SentForwardTsn {
+    new_cumulative_tsn: Tsn,
+    at: Instant,
+    path: PathId,
+}
+
+impl ForwardTsn {
+    /// Where it was sent last.
+    pub(super) fn path(&self) -> Option<PathId> {
+        self.sent.as_ref().map(|sent| sent.path)
+    }
+}
+
+impl Sender {
+    /// Whether a FORWARD-TSN is to go out: at once, which is within the 200 ms of rule F3.
+    pub(crate) fn forward_tsn_is_due(&self) -> bool {
+        self.forward_tsn.due
+    }
+
+    /// Writes it into a packet that goes out on `path`, if there is room.
+    pub(crate) fn write_forward_tsn(
+        &mut self,
+        now: Instant,
+        writer: &mut PacketWriter<'_>,
+        path: PathId,
+        paths: &mut Paths,
+    ) {
+        let Some(room) = writer.remaining().checked_sub(Chunk::OVERHEAD) else {
+            return;
+        };
+        let (point, skipped) = self.outstanding.skipped(room / Chunk::ENTRY_LENGTH);
+        if point == self.outstanding.cumulative_ack_point()
+            || writer.forward_tsn(point, skipped.into_iter()).is_err()
+        {
+            return;
+        }
+        self.forward_tsn = ForwardTsn {
+            due: false,
+            sent: Some(SentForwardTsn {
+                new_cumulative_tsn: point,
+                at: now,
+                path,
+            }),
+        };
+        // Rule C5.
+        if let Some(path) = paths.get_mut(path) {
+            path.start_t3_rtx(now);
+        }
+    }
+
+    /// T3-rtx has expired: what the peer has not acknowledged is told again (rule A5).
+    pub(super) fn repeat_forward_tsn(&mut self) {
+        self.forward_tsn.due = self.skips_something();
+    }
+
+    /// Decides whether a FORWARD-TSN is to go out, after a SACK or when something was abandoned
+    /// (rule C3). The same one is told again after a round trip only (rule F2).
+    pub(super) fn review_forward_tsn(&mut self, now: Instant, paths: &mut Paths) {
+        if !self.skips_something() {
+            if self.forward_tsn.sent.take().is_some() {
+                stop_idle_timers(paths);
+            }
+            self.forward_tsn.due = false;
+            return;
+        }
+        let point = self.outstanding.advanced_peer_ack_point();
+        let sent = self.forward_tsn.sent.as_ref();
+        let Some(sent) = sent.filter(|sent| sent.new_cumulative_tsn == point) else {
+            self.forward_tsn.due = true;
+            return;
+        };
+        if let Some(path) = paths.get_mut(sent.path) {
+            self.forward_tsn.due |= now.saturating_duration_since(sent.at) >= path.round_trip();
+            // The SACK may have stopped it (rule C5).
+            path.start_t3_rtx(now);
+        } else {
+            self.forward_tsn.due = true;
+        }
+    }
+
+    /// Whether the Advanced.Peer.Ack.Point is beyond the Cumulative TSN Ack Point.
+    fn skips_something(&self) -> bool {
+        self.outstanding.advanced_peer_ack_point() != self.outstanding.cumulative_ack_point()
+    }
+}
+
+/// Stops T3-rtx of paths on which nothing is in flight.
+pub(super) fn stop_idle_timers(paths: &mut Paths) {
+    for path in paths.iter_mut().filter(|path| path.flight() == 0) {
+        path.stop_t3_rtx();
+    }
+}
