@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use sctp::packet::Chunk;
 
+use crate::sctp_view::label_of;
 use crate::{Endpoint, Event, EventKind, Time};
 
 /// A packet of SCTP with control chunks, as an arrow.
@@ -92,11 +93,14 @@ impl ChunkArrows {
         let mut label = String::new();
         for chunk in sctp.packet.chunks().flatten() {
             // The messages in DATA are arrows themselves.
-            if let Chunk::Data(_) | Chunk::Pad(_) = chunk {
+            if let Chunk::Data(_) | Chunk::IData(_) | Chunk::Pad(_) = chunk {
                 continue;
             }
             let separator = if label.is_empty() { "" } else { " + " };
             let _ = write!(label, "{separator}{}", chunk.chunk_type());
+            if let Some(requests) = label_of(&chunk) {
+                let _ = write!(label, " ({requests})");
+            }
         }
         if !label.is_empty() {
             if self.arrows.len() >= Self::MOST {

@@ -94,7 +94,7 @@ pub struct UserMessage {
     pub stream: u16,
     /// The TSN of its first, or only, fragment.
     pub tsn: Tsn,
-    /// Into how many DATA chunks it was cut.
+    /// Into how many DATA or I-DATA chunks it was cut.
     pub fragments: u32,
     /// Whether it was sent without order.
     pub unordered: bool,

@@ -202,7 +202,7 @@ impl Layers {
         self.secure_streams.learn(&packet);
         let has_data = packet
             .chunks()
-            .any(|chunk| matches!(chunk, Ok(Chunk::Data(_))));
+            .any(|chunk| matches!(chunk, Ok(Chunk::Data(_) | Chunk::IData(_))));
         if !has_data {
             return;
         }

@@ -58,7 +58,8 @@ pub use output::{Blocks, Figures, FileSummary, JsonDocument, Output, SessionTabl
 pub use packets::Packets;
 pub use reader::{Counts, OpenError, PassedOver, Reader};
 pub use sctp_view::{
-    Association, Beginning, Direction, Ending, Path, RoundTrips, SctpTotals, SctpView,
+    Association, Beginning, Change, ChangeOutcome, ChangeRequest, Direction, Ending, Path,
+    RoundTrips, SctpTotals, SctpView, Streams,
 };
 pub use settings::{Limits, Settings};
 pub use tls::KeyLog;

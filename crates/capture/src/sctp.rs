@@ -1,14 +1,18 @@
-//! User messages of SCTP put together from their fragments (RFC 9260 section 6.9).
+//! User messages of SCTP put together from their fragments (RFC 9260 section 6.9, RFC 8260 section 2.2).
+
+mod interleaved;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ahash::RandomState;
 use lru::LruCache;
-use sctp::packet::{Chunk, Data, Packet, Ssn, Tsn};
+use sctp::packet::{Chunk, Data, IData, Packet, Ssn, Tsn};
 
 use crate::settings::Settings;
 use crate::{UserMessage, Warning};
+
+use interleaved::Interleaved;
 
 /// How many runs of TSNs with others missing between them are remembered.
 const MOST_RUNS: usize = 64;
@@ -48,7 +52,10 @@ struct Direction {
     runs: Vec<(i64, i64)>,
     /// Fragments of messages that are not whole yet.
     fragments: BTreeMap<i64, Fragment>,
-    held: usize,
+    /// Octets of them.
+    fragment_octets: usize,
+    /// Messages in I-DATA that are not whole yet.
+    interleaved: Interleaved,
 }
 
 struct Fragment {
@@ -82,24 +89,29 @@ impl Associations {
             destination_port: header.destination_port,
         };
         for chunk in packet.chunks() {
-            let Ok(Chunk::Data(data)) = chunk else {
+            let Ok(chunk @ (Chunk::Data(_) | Chunk::IData(_))) = chunk else {
                 continue;
             };
             let direction = self.table.get_or_insert_mut(key, Direction::default);
-            let before = direction.held;
-            let message = direction.read(&data);
-            self.held = (self.held + direction.held).saturating_sub(before);
+            let before = direction.held();
+            let (message, ssn) = match &chunk {
+                Chunk::Data(data) => (direction.read(data), data.ssn),
+                // Half of the number is enough to order messages that are near each other.
+                Chunk::IData(data) => (direction.read_interleaved(data), Ssn(data.mid.0 as u16)),
+                _ => continue,
+            };
+            self.held = (self.held + direction.held()).saturating_sub(before);
             if let Some((mut message, octets)) = message {
                 message.encapsulated = encapsulated;
-                found(message, data.ssn, &octets);
+                found(message, ssn, &octets);
             }
         }
         while self.table.len() > self.most_directions || self.held > self.most_octets {
             let Some((_, direction)) = self.table.pop_lru() else {
                 break;
             };
-            self.held = self.held.saturating_sub(direction.held);
-            if direction.held > 0 {
+            self.held = self.held.saturating_sub(direction.held());
+            if direction.held() > 0 {
                 warn(Warning::Dropped("an unfinished user message of SCTP"));
             }
         }
@@ -107,6 +119,19 @@ impl Associations {
 }
 
 impl Direction {
+    fn held(&self) -> usize {
+        self.fragment_octets + self.interleaved.held()
+    }
+
+    /// Takes in an I-DATA chunk, and gives the message that it completes.
+    fn read_interleaved<'d>(&mut self, data: &IData<'d>) -> Option<(UserMessage, Cow<'d, [u8]>)> {
+        let number = self.number(data.tsn);
+        if !self.is_new(number) {
+            return None;
+        }
+        self.interleaved.read(data, number)
+    }
+
     /// Takes in a chunk, and gives the message that it completes.
     fn read<'d>(&mut self, data: &Data<'d>) -> Option<(UserMessage, Cow<'d, [u8]>)> {
         let number = self.number(data.tsn);
@@ -128,13 +153,13 @@ impl Direction {
             ending: data.ending,
             octets: data.user_data.to_vec(),
         };
-        self.held += fragment.held();
+        self.fragment_octets += fragment.held();
         self.fragments.insert(number, fragment);
         // What was not completed for long misses a part that the capture does not have.
         while let Some(first) = self.fragments.first_entry()
             && *first.key() < number - LONGEST_WAIT
         {
-            self.held = self.held.saturating_sub(first.remove().held());
+            self.fragment_octets = self.fragment_octets.saturating_sub(first.remove().held());
         }
         let (message, octets) = self.complete(number, message)?;
         Some((message, Cow::Owned(octets)))
@@ -203,7 +228,7 @@ impl Direction {
         let mut octets = Vec::with_capacity(length);
         for number in first..=last {
             let fragment = self.fragments.remove(&number)?;
-            self.held = self.held.saturating_sub(fragment.held());
+            self.fragment_octets = self.fragment_octets.saturating_sub(fragment.held());
             octets.extend_from_slice(&fragment.octets);
         }
         message.tsn = message.tsn - (number - first) as u32;
@@ -229,7 +254,7 @@ impl Direction {
             }
             if length > LONGEST_MESSAGE {
                 self.fragments.clear();
-                self.held = 0;
+                self.fragment_octets = 0;
                 return None;
             }
             at += step;

@@ -277,6 +277,10 @@ struct JsonTotals {
     tsns: u64,
     retransmitted_tsns: u64,
     duplicates_reported: u64,
+    abandoned_tsns: u64,
+    stream_resets: u64,
+    stream_additions: u64,
+    address_changes: u64,
     round_trips: u64,
     round_trip_min_ms: Option<f64>,
     round_trip_mean_ms: Option<f64>,
@@ -294,6 +298,18 @@ struct JsonAssociation {
     forward: JsonDirection,
     backward: JsonDirection,
     paths: Vec<JsonPath>,
+    /// Changes of addresses and streams: the first ones.
+    changes: Vec<JsonChange>,
+}
+
+#[derive(Serialize)]
+struct JsonChange {
+    /// Seconds since the first packet of the association.
+    at_s: f64,
+    by: String,
+    request: String,
+    /// `null` while there is no answer.
+    outcome: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -303,6 +319,10 @@ struct JsonDirection {
     tsns: u64,
     retransmitted_tsns: u64,
     duplicates_reported: u64,
+    abandoned_tsns: u64,
+    stream_resets: u64,
+    stream_additions: u64,
+    address_changes: u64,
     chunks: BTreeMap<String, u64>,
 }
 
@@ -331,6 +351,10 @@ fn totals(totals: &SctpTotals) -> JsonTotals {
         tsns: totals.tsns,
         retransmitted_tsns: totals.retransmitted_tsns,
         duplicates_reported: totals.duplicates_reported,
+        abandoned_tsns: totals.abandoned_tsns,
+        stream_resets: totals.stream_resets,
+        stream_additions: totals.stream_additions,
+        address_changes: totals.address_changes,
         round_trips: totals.round_trip.count,
         round_trip_min_ms: round_trip.map(|(min, ..)| min),
         round_trip_mean_ms: round_trip.map(|(_, mean, _)| mean),
@@ -380,6 +404,19 @@ fn association(association: &Association) -> JsonAssociation {
                 }
             })
             .collect(),
+        changes: association
+            .changes()
+            .iter()
+            .map(|change| JsonChange {
+                at_s: (change.time - association.began) as f64 / 1e9,
+                by: match change.is_forward {
+                    true => association.source.to_string(),
+                    false => association.destination.to_string(),
+                },
+                request: change.request.to_string(),
+                outcome: change.outcome.as_ref().map(ToString::to_string),
+            })
+            .collect(),
     }
 }
 
@@ -390,6 +427,10 @@ fn direction(direction: &Direction) -> JsonDirection {
         tsns: direction.tsns,
         retransmitted_tsns: direction.retransmitted_tsns,
         duplicates_reported: direction.duplicates_reported,
+        abandoned_tsns: direction.abandoned_tsns,
+        stream_resets: direction.stream_resets,
+        stream_additions: direction.stream_additions,
+        address_changes: direction.address_changes,
         chunks: direction
             .chunks
             .iter()

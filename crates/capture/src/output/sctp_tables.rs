@@ -13,6 +13,8 @@ pub(super) fn tables(view: &SctpView) -> Vec<Table> {
         return Vec::new();
     }
     let mut tables = vec![associations(view), paths(view)];
+    tables.extend(extensions(view));
+    tables.extend(changes(view));
     if view.totals().associations > MOST_SHOWN as u64 {
         tables.push(totals(view));
     }
@@ -30,6 +32,9 @@ fn totals(view: &SctpView) -> Table {
         .column(Column::number("TSNs"))
         .column(Column::number("Duplicate TSNs"))
         .column(Column::number("duplicates reported"))
+        .column(Column::number("abandoned TSNs"))
+        .column(Column::number("stream resets"))
+        .column(Column::number("address changes"))
         .column(Column::number("samples").group("Round trip"));
     for name in ["min", "mean", "max"] {
         table = table.column(Column::number(name).group("Round trip").unit("ms"));
@@ -43,6 +48,9 @@ fn totals(view: &SctpView) -> Table {
         totals.tsns.into(),
         totals.retransmitted_tsns.into(),
         totals.duplicates_reported.into(),
+        totals.abandoned_tsns.into(),
+        totals.stream_resets.into(),
+        totals.address_changes.into(),
         totals.round_trip.count.into(),
         Cell::number(round_trip.map(|(min, ..)| min), 3),
         Cell::number(round_trip.map(|(_, mean, _)| mean), 3),
@@ -93,16 +101,19 @@ fn associations(view: &SctpView) -> Table {
             format_count(all)
         ));
     }
-    table.note("Duplicate TSNs: DATA chunks whose TSN the capture has seen before.");
+    table.note(
+        "DATA: DATA and I-DATA chunks; SACK: SACK and NR-SACK chunks. Duplicate TSNs: DATA chunks whose TSN the capture \
+         has seen before.",
+    );
     table
 }
 
 fn counts(direction: &Direction) -> [u64; 4] {
     [
         direction.packets,
-        direction.chunks_of(ChunkType::DATA),
+        direction.chunks_of(ChunkType::DATA) + direction.chunks_of(ChunkType::I_DATA),
         direction.retransmitted_tsns,
-        direction.chunks_of(ChunkType::SACK),
+        direction.chunks_of(ChunkType::SACK) + direction.chunks_of(ChunkType::NR_SACK),
     ]
 }
 
@@ -164,6 +175,88 @@ fn paths(view: &SctpView) -> Table {
          the capture. At the receiver, it is the delay of acknowledgements.",
     );
     table
+}
+
+/// What extensions did; `None` where no association that is shown has used one of them.
+fn extensions(view: &SctpView) -> Option<Table> {
+    let mut table = Table::new("SCTP extensions")
+        .column(Column::number("Association").key())
+        .column(Column::text("From"))
+        .column(Column::text("To"))
+        .column(Column::number("I-DATA"))
+        .column(Column::number("NR-SACK"))
+        .column(Column::number("AUTH"))
+        .column(Column::number("abandoned TSNs"))
+        .column(Column::number("stream resets"))
+        .column(Column::number("stream additions"))
+        .column(Column::number("address changes"));
+    let mut is_empty = true;
+    for (at, association) in view.associations().iter().take(MOST_SHOWN).enumerate() {
+        let (source, destination) = (association.source, association.destination);
+        for (direction, from, to) in [
+            (&association.forward, source, destination),
+            (&association.backward, destination, source),
+        ] {
+            let counts = [
+                direction.chunks_of(ChunkType::I_DATA),
+                direction.chunks_of(ChunkType::NR_SACK),
+                direction.chunks_of(ChunkType::AUTH),
+                direction.abandoned_tsns,
+                direction.stream_resets,
+                direction.stream_additions,
+                direction.address_changes,
+            ];
+            if counts == [0; 7] {
+                continue;
+            }
+            is_empty = false;
+            let mut cells = vec![
+                Cell::Count(at as u64 + 1),
+                from.to_string().into(),
+                to.to_string().into(),
+            ];
+            cells.extend(counts.map(Cell::Count));
+            table.push(Row::new(cells));
+        }
+    }
+    table.note(
+        "Abandoned TSNs: those that FORWARD-TSN or I-FORWARD-TSN skips and that were not acknowledged. Requests that \
+         are sent again are counted once.",
+    );
+    (!is_empty).then_some(table)
+}
+
+/// Changes of addresses and streams; `None` where there is none.
+fn changes(view: &SctpView) -> Option<Table> {
+    let mut table = Table::new("SCTP address and stream changes")
+        .column(Column::number("Association").key())
+        .column(Column::number("Time").unit("s"))
+        .column(Column::text("By"))
+        .column(Column::text("Request"))
+        .column(Column::text("Outcome"));
+    let mut shown = 0;
+    for (at, association) in view.associations().iter().take(MOST_SHOWN).enumerate() {
+        for change in association.changes().iter().take(MOST_SHOWN - shown) {
+            shown += 1;
+            let by = match change.is_forward {
+                true => association.source,
+                false => association.destination,
+            };
+            let seconds = (change.time - association.began) as f64 / 1e9;
+            table.push(Row::new([
+                Cell::Count(at as u64 + 1),
+                Cell::number(Some(seconds), 6),
+                by.to_string().into(),
+                change.request.to_string().into(),
+                match &change.outcome {
+                    Some(outcome) => outcome.to_string().into(),
+                    None => Cell::Absent,
+                },
+            ]));
+        }
+    }
+    table.note("Time: since the first packet of the association.");
+    (shown > 0).then_some(table)
 }
 
 fn chunks(view: &SctpView) -> Table {

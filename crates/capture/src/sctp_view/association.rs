@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use sctp::packet::{Chunk, ChunkType};
+use sctp::packet::{Chunk, ChunkType, Data, ForwardTsn, IData, IForwardTsn};
 
+use super::change::{Change, Requests, note_asconf_ack, note_responses};
 use super::flight::Flight;
 use crate::{Endpoint, Event, SctpPacket, Time};
 
@@ -32,6 +33,7 @@ pub struct Association {
     /// The other way.
     pub backward: Direction,
     paths: Vec<Path>,
+    changes: Vec<Change>,
     /// Packets on paths beyond those that are counted.
     pub unplaced_packets: u64,
     /// By how many tags its packets are known.
@@ -71,12 +73,21 @@ pub struct Direction {
     pub octets: u64,
     /// Chunks by type.
     pub chunks: BTreeMap<u8, u64>,
-    /// DATA chunks whose TSN was not sent before.
+    /// DATA and I-DATA chunks whose TSN was not sent before.
     pub tsns: u64,
-    /// DATA chunks whose TSN was.
+    /// DATA and I-DATA chunks whose TSN was.
     pub retransmitted_tsns: u64,
     /// TSNs that the other end says it has received twice.
     pub duplicates_reported: u64,
+    /// TSNs that were skipped by FORWARD-TSN or I-FORWARD-TSN before the other end had received them.
+    pub abandoned_tsns: u64,
+    /// Requests to reset streams (RFC 6525).
+    pub stream_resets: u64,
+    /// Requests for more streams (RFC 6525).
+    pub stream_additions: u64,
+    /// Requests to add or delete an address, or to make it primary (RFC 5061).
+    pub address_changes: u64,
+    requests: Requests,
     flight: Flight,
     /// HEARTBEATs that wait for an answer: what they carry, hashed, when they were sent, and the path.
     heartbeats: Vec<(u64, Time, usize)>,
@@ -100,9 +111,9 @@ pub struct Path {
     pub is_forward: bool,
     /// Packets.
     pub packets: u64,
-    /// DATA chunks, those sent again included.
+    /// DATA and I-DATA chunks, those sent again included.
     pub data_chunks: u64,
-    /// DATA chunks whose TSN was sent before, on whatever path.
+    /// DATA and I-DATA chunks whose TSN was sent before, on whatever path.
     pub retransmitted_tsns: u64,
     /// HEARTBEATs.
     pub heartbeats: u64,
@@ -163,6 +174,9 @@ impl RoundTrips {
 /// Paths of an association; each end may have some addresses.
 const MOST_PATHS: usize = 64;
 
+/// Changes of addresses and streams that are remembered of an association.
+const MOST_CHANGES: usize = 64;
+
 /// HEARTBEATs that may wait for an answer.
 const MOST_HEARTBEATS: usize = 64;
 
@@ -180,6 +194,7 @@ impl Association {
             forward: Direction::default(),
             backward: Direction::default(),
             paths: Vec::new(),
+            changes: Vec::new(),
             unplaced_packets: 0,
             tags: 0,
         }
@@ -188,6 +203,11 @@ impl Association {
     /// Its paths, in the order in which they came up.
     pub fn paths(&self) -> &[Path] {
         &self.paths
+    }
+
+    /// The changes of addresses and streams that its ends asked for: the first ones.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
     }
 
     /// DATA chunks that are remembered until they are acknowledged.
@@ -233,10 +253,10 @@ impl Association {
         *here.chunks.entry(chunk.chunk_type().0).or_default() += 1;
         let mut round_trip = None;
         match chunk {
-            Chunk::Data(data) => {
+            Chunk::Data(Data { tsn, .. }) | Chunk::IData(IData { tsn, .. }) => {
                 let path = &mut self.paths[at];
                 path.data_chunks += 1;
-                if here.flight.send(data.tsn, time, at) {
+                if here.flight.send(*tsn, time, at) {
                     here.retransmitted_tsns += 1;
                     path.retransmitted_tsns += 1;
                 } else {
@@ -245,7 +265,42 @@ impl Association {
             }
             Chunk::Sack(sack) => {
                 there.duplicates_reported += sack.duplicate_tsns.len() as u64;
-                round_trip = there.flight.acknowledge(sack, time);
+                let blocks = sack.gap_ack_blocks.iter();
+                round_trip = there
+                    .flight
+                    .acknowledge(sack.cumulative_tsn_ack, blocks, time);
+            }
+            Chunk::NrSack(sack) => {
+                there.duplicates_reported += sack.duplicate_tsns.len() as u64;
+                let (blocks, kept) = (sack.gap_ack_blocks.iter(), sack.nr_gap_ack_blocks.iter());
+                let blocks = blocks.chain(kept);
+                round_trip = there
+                    .flight
+                    .acknowledge(sack.cumulative_tsn_ack, blocks, time);
+            }
+            Chunk::ForwardTsn(ForwardTsn {
+                new_cumulative_tsn, ..
+            })
+            | Chunk::IForwardTsn(IForwardTsn {
+                new_cumulative_tsn, ..
+            }) => here.abandoned_tsns += here.flight.skip_to(*new_cumulative_tsn),
+            Chunk::Asconf(asconf) => {
+                let changes = here.requests.of_asconf(asconf, time, is_forward);
+                for change in changes {
+                    here.address_changes += 1;
+                    keep(&mut self.changes, change);
+                }
+            }
+            Chunk::AsconfAck(ack) => note_asconf_ack(&mut self.changes, ack, is_forward),
+            Chunk::ReConfig(re_config) => {
+                note_responses(&mut self.changes, re_config, is_forward);
+                for change in here.requests.of_re_config(re_config, time, is_forward) {
+                    match change.request.is_reset() {
+                        true => here.stream_resets += 1,
+                        false => here.stream_additions += 1,
+                    }
+                    keep(&mut self.changes, change);
+                }
             }
             Chunk::Heartbeat(heartbeat) => {
                 self.paths[at].heartbeats += 1;
@@ -269,9 +324,14 @@ impl Association {
                     round_trip = Some((path, time - sent));
                 }
             }
-            Chunk::Init(_) if self.beginning == Beginning::Before => {
-                self.beginning = Beginning::Init;
+            Chunk::Init(_) => {
+                // Its requests are numbered from here on (RFC 5061 section 5.1, A2; RFC 6525 section 4.1).
+                here.requests = Requests::default();
+                if self.beginning == Beginning::Before {
+                    self.beginning = Beginning::Init;
+                }
             }
+            Chunk::InitAck(_) => here.requests = Requests::default(),
             Chunk::CookieAck if self.beginning == Beginning::Init => {
                 self.beginning = Beginning::Handshake(time - self.began);
             }
@@ -315,6 +375,12 @@ impl Association {
             round_trip: RoundTrips::default(),
         });
         Some(self.paths.len() - 1)
+    }
+}
+
+fn keep(changes: &mut Vec<Change>, change: Change) {
+    if changes.len() < MOST_CHANGES {
+        changes.push(change);
     }
 }
 

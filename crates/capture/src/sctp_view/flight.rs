@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sctp::packet::{Sack, Tsn};
+use sctp::packet::{GapAckBlock, Tsn};
 
 use crate::Time;
 
@@ -76,9 +76,14 @@ impl Flight {
         }
     }
 
-    /// A SACK from the other end: returns the round trip of the newest chunk that it acknowledges first,
-    /// if that was sent once.
-    pub(super) fn acknowledge(&mut self, sack: &Sack<'_>, time: Time) -> Option<RoundTrip> {
+    /// A SACK or NR-SACK from the other end: returns the round trip of the newest chunk that it acknowledges
+    /// first, if that was sent once.
+    pub(super) fn acknowledge(
+        &mut self,
+        cumulative_tsn_ack: Tsn,
+        gap_ack_blocks: impl Iterator<Item = GapAckBlock>,
+        time: Time,
+    ) -> Option<RoundTrip> {
         if !self.has_begun {
             return None;
         }
@@ -93,16 +98,16 @@ impl Flight {
                 }
             }
         };
-        let acknowledged = sack.cumulative_tsn_ack.next().distance_from(self.first) as usize;
+        let acknowledged = cumulative_tsn_ack.next().distance_from(self.first) as usize;
         if acknowledged <= self.sent.len() + Self::WIDEST_GAP {
             for mut sent in self.sent.drain(..acknowledged.min(self.sent.len())) {
                 take(&mut sent);
             }
-            self.first = sack.cumulative_tsn_ack.next();
+            self.first = cumulative_tsn_ack.next();
         }
-        for block in sack.gap_ack_blocks.iter() {
+        for block in gap_ack_blocks {
             let place = |offset: u16| {
-                let tsn = sack.cumulative_tsn_ack + u32::from(offset);
+                let tsn = cumulative_tsn_ack + u32::from(offset);
                 tsn.distance_from(self.first) as usize
             };
             let (start, end) = (place(block.start), place(block.end));
@@ -115,32 +120,29 @@ impl Flight {
         let newest = newest.filter(|sent| !sent.is_repeated)?;
         Some((newest.path, time - newest.time))
     }
+
+    /// A FORWARD-TSN or I-FORWARD-TSN: returns how many TSNs it skips for the first time, without those that
+    /// the other end has received.
+    pub(super) fn skip_to(&mut self, new_cumulative_tsn: Tsn) -> u64 {
+        let next = new_cumulative_tsn.next();
+        let skipped = next.distance_from(self.first) as usize;
+        // What is further away is behind, or belongs to something else.
+        if !self.has_begun || skipped > self.sent.len() + Self::WIDEST_GAP {
+            return 0;
+        }
+        let known = self.sent.drain(..skipped.min(self.sent.len()));
+        let received = known.flatten().filter(|sent| sent.is_acknowledged).count();
+        self.first = next;
+        (skipped - received) as u64
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::BytesMut;
-    use sctp::packet::{Chunk, GapAckBlocks, Packet, PacketWriter, TsnList};
-
     use super::*;
 
-    /// A SACK as it lies in a packet.
     fn acknowledge(flight: &mut Flight, ack: u32, time: i64) -> Option<RoundTrip> {
-        let mut buffer = BytesMut::new();
-        let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 1200);
-        let sack = Sack {
-            cumulative_tsn_ack: Tsn(ack),
-            a_rwnd: 1000,
-            gap_ack_blocks: GapAckBlocks::default(),
-            duplicate_tsns: TsnList::default(),
-        };
-        writer.chunk(&Chunk::Sack(sack)).expect("it fits");
-        let buffer = writer.finish();
-        let packet = Packet::read(&buffer).expect("a packet");
-        match packet.chunks().next() {
-            Some(Ok(Chunk::Sack(sack))) => flight.acknowledge(&sack, Time(time)),
-            other => panic!("{other:?}"),
-        }
+        flight.acknowledge(Tsn(ack), std::iter::empty(), Time(time))
     }
 
     #[test]
@@ -159,6 +161,25 @@ mod tests {
         assert!(flight.send(Tsn(7), Time(20), 0));
         assert_eq!(acknowledge(&mut flight, 7, 50), None);
         assert!(flight.send(Tsn(7), Time(60), 0), "acknowledged already");
+    }
+
+    #[test]
+    fn what_is_skipped_and_was_not_received_is_abandoned_once() {
+        let mut flight = Flight::default();
+        assert_eq!(flight.skip_to(Tsn(7)), 0, "nothing was sent");
+        for tsn in 7..=11 {
+            flight.send(Tsn(tsn), Time(0), 0);
+        }
+        let received = GapAckBlock { start: 2, end: 2 };
+        flight.acknowledge(Tsn(7), std::iter::once(received), Time(1));
+        // 8 and 10, for 9 was received.
+        assert_eq!(flight.skip_to(Tsn(10)), 2);
+        assert_eq!(flight.skip_to(Tsn(10)), 0);
+        assert_eq!(flight.skip_to(Tsn(8)), 0);
+        // 11, and 12, which the capture lacks.
+        assert_eq!(flight.skip_to(Tsn(12)), 2);
+        assert_eq!(flight.len(), 0);
+        assert_eq!(flight.skip_to(Tsn(1 << 30)), 0, "a jump");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! SCTP as a capture shows it: associations, their paths, chunks, what was sent again, round-trip times.
 
 mod association;
+mod change;
 mod flight;
 mod later;
 mod totals;
@@ -16,6 +17,8 @@ use crate::{Endpoint, Event, SctpPacket};
 use later::{Followed, Later};
 
 pub use association::{Association, Beginning, Direction, Ending, Path, RoundTrips};
+pub(crate) use change::label_of;
+pub use change::{Change, ChangeOutcome, ChangeRequest, Streams};
 pub use totals::SctpTotals;
 
 /// The associations of a capture.

@@ -13,12 +13,20 @@ pub struct SctpTotals {
     pub shut_down: u64,
     /// Those that were aborted.
     pub aborted: u64,
-    /// DATA chunks whose TSN was not sent before.
+    /// DATA and I-DATA chunks whose TSN was not sent before.
     pub tsns: u64,
-    /// DATA chunks whose TSN was.
+    /// DATA and I-DATA chunks whose TSN was.
     pub retransmitted_tsns: u64,
     /// TSNs that an end says it has received twice.
     pub duplicates_reported: u64,
+    /// TSNs that were skipped before they were received.
+    pub abandoned_tsns: u64,
+    /// Requests to reset streams.
+    pub stream_resets: u64,
+    /// Requests for more streams.
+    pub stream_additions: u64,
+    /// Requests to change addresses.
+    pub address_changes: u64,
     /// Round-trip times of all paths.
     pub round_trip: RoundTrips,
 }
@@ -34,6 +42,10 @@ impl SctpTotals {
             self.tsns += direction.tsns;
             self.retransmitted_tsns += direction.retransmitted_tsns;
             self.duplicates_reported += direction.duplicates_reported;
+            self.abandoned_tsns += direction.abandoned_tsns;
+            self.stream_resets += direction.stream_resets;
+            self.stream_additions += direction.stream_additions;
+            self.address_changes += direction.address_changes;
         }
         for path in association.paths() {
             self.round_trip.add(&path.round_trip);

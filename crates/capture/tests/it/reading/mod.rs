@@ -6,6 +6,7 @@ mod damage;
 mod files;
 mod fragments;
 mod recorded;
+mod sctp_extensions;
 mod secure_streams;
 mod summaries;
 mod tunnels;
