@@ -23,14 +23,12 @@ pub(crate) struct Engine {
 
 /// The settings of a comparison: the defaults, with the buffers that both sides have.
 pub(crate) fn config() -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: BUFFER_BYTES as u32,
-        send_buffer: SEND_BUFFER_BYTES,
-        outbound_streams: STREAMS,
-        max_inbound_streams: STREAMS,
-        nodelay: true,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .a_rwnd(BUFFER_BYTES as u32)
+        .send_buffer(SEND_BUFFER_BYTES)
+        .outbound_streams(STREAMS)
+        .max_inbound_streams(STREAMS)
+        .nodelay(true)
 }
 
 /// The address of host `number`; a path MTU of 1500 leaves 1472 bytes for SCTP there.

@@ -24,12 +24,10 @@ pub(crate) fn run(message_bytes: usize, time: Duration) -> anyhow::Result<[f64; 
 }
 
 fn config() -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: BUFFER_BYTES as u32,
-        send_buffer: BUFFER_BYTES,
-        nodelay: true,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .a_rwnd(BUFFER_BYTES as u32)
+        .send_buffer(BUFFER_BYTES)
+        .nodelay(true)
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -23,18 +23,16 @@ const MOST_REMEMBERED: usize = 8;
 
 /// The settings of all games.
 pub(crate) fn config() -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: A_RWND,
-        send_buffer: SEND_BUFFER,
-        max_message_size: 5000,
-        max_received_messages: 200,
-        max_gap_ack_blocks: 20,
-        max_associations: MAX_ASSOCIATIONS,
-        max_peer_addresses: MAX_PEER_ADDRESSES,
-        max_pending_replies: MAX_PENDING_REPLIES,
-        max_remembered_tags: 8,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .a_rwnd(A_RWND)
+        .send_buffer(SEND_BUFFER)
+        .max_message_size(5000)
+        .max_received_messages(200)
+        .max_gap_ack_blocks(20)
+        .max_associations(MAX_ASSOCIATIONS)
+        .max_peer_addresses(MAX_PEER_ADDRESSES)
+        .max_pending_replies(MAX_PENDING_REPLIES)
+        .max_remembered_tags(8)
 }
 
 /// An endpoint with an ear on what it sends and says.

@@ -4,10 +4,7 @@ use crate::chunks::{self, Chunk};
 use crate::engine::{Engine, address, config};
 use arbitrary::Arbitrary;
 use bytes::Bytes;
-use sctp::{
-    AssociationId, Connect, EndpointConfig, IcmpError, IcmpKind, PathAddress, PathConfig, SendInfo,
-    Transmit,
-};
+use sctp::{AssociationId, Connect, IcmpError, IcmpKind, PathAddress, SendInfo, Transmit};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -103,18 +100,16 @@ pub(crate) struct Pair {
 impl Pair {
     /// Engines with an association between them, if so many packets pass.
     pub(crate) fn new(setup: &Setup) -> Pair {
-        let config = EndpointConfig {
-            nodelay: setup.nodelay,
-            potentially_failed: setup.quick_failover,
-            path_mtu_discovery: setup.path_mtu_discovery,
-            partial_delivery_point: if setup.delivers_in_part {
+        let config = config()
+            .nodelay(setup.nodelay)
+            .potentially_failed(setup.quick_failover)
+            .path_mtu_discovery(setup.path_mtu_discovery)
+            .partial_delivery_point(if setup.delivers_in_part {
                 2000
             } else {
                 usize::MAX
-            },
-            bundling: setup.bundling,
-            ..config()
-        };
+            })
+            .bundling(setup.bundling);
         let networks = if setup.is_multihomed { 2 } else { 0 };
         let engines = [0, 1].map(|side: u8| {
             let addresses = (0..networks)
@@ -277,12 +272,16 @@ impl Pair {
                 max_retrans,
                 mtu,
             } => {
-                let config = PathConfig {
-                    heartbeats,
-                    path_max_retrans: max_retrans.map(u32::from),
-                    mtu: mtu.map(usize::from),
-                    ..PathConfig::default()
-                };
+                let mut config = endpoint.config().association.path;
+                if let Some(heartbeats) = heartbeats {
+                    config = config.heartbeats(heartbeats);
+                }
+                if let Some(max_retrans) = max_retrans {
+                    config = config.path_max_retrans(max_retrans.into());
+                }
+                if let Some(mtu) = mtu {
+                    config = config.mtu(mtu.into()).path_mtu_discovery(false);
+                }
                 endpoint.configure_path(now, id, remote(path), config).ok();
             }
             Call::Configure {
@@ -290,12 +289,13 @@ impl Pair {
                 a_rwnd,
                 mtu,
             } => {
-                let config = EndpointConfig {
-                    rto_min: Duration::from_millis(rto_min.into()),
-                    a_rwnd: u32::from(a_rwnd).min(endpoint.config().a_rwnd),
-                    mtu: mtu.into(),
-                    ..endpoint.config().clone()
-                };
+                let config = endpoint
+                    .config()
+                    .association
+                    .clone()
+                    .rto_min(Duration::from_millis(rto_min.into()))
+                    .a_rwnd(u32::from(a_rwnd).min(endpoint.config().association.a_rwnd))
+                    .mtu(mtu.into());
                 endpoint.configure(now, id, config).ok();
             }
             Call::Connect => {}

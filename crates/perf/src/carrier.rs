@@ -121,24 +121,20 @@ pub(crate) fn association_config(test: &TestParameters) -> EndpointConfig {
     // A window that holds one message alone would be empty while the next one is on its way.
     let window = test
         .window
-        .unwrap_or_else(|| (default.a_rwnd as usize).max(4 * test.size));
-    EndpointConfig {
-        a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
-        send_buffer: window,
-        outbound_streams: test.streams,
-        max_inbound_streams: test.streams,
-        max_message_size: test.size.max(1500),
-        nodelay: test.nodelay,
-        ..default
-    }
+        .unwrap_or_else(|| (default.association.a_rwnd as usize).max(4 * test.size));
+    default
+        .a_rwnd(u32::try_from(window).unwrap_or(u32::MAX))
+        .send_buffer(window)
+        .outbound_streams(test.streams)
+        .max_inbound_streams(test.streams)
+        .max_message_size(test.size.max(1500))
+        .nodelay(test.nodelay)
 }
 
 /// The settings of a control channel's association.
 pub(crate) fn control_config() -> EndpointConfig {
-    EndpointConfig {
-        outbound_streams: 1,
-        max_inbound_streams: 1,
-        nodelay: true,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .outbound_streams(1)
+        .max_inbound_streams(1)
+        .nodelay(true)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sctp::{
-    AssociationStatistics, AssociationStatus, ConfigureError, EndpointConfig, PathConfig,
+    AssociationConfig, AssociationStatistics, AssociationStatus, ConfigureError, PathConfig,
     PathError, ReceivedMessage, SendError, SendInfo,
 };
 use tokio::sync::oneshot;
@@ -255,19 +255,19 @@ impl Association {
         self.control(Control::RequestHeartbeat(remote)).await
     }
 
-    /// Changes the settings of this association alone. Those that are the endpoint's business are
-    /// ignored.
+    /// Changes the settings of this association alone. Paths that were given settings of their own
+    /// keep them.
     ///
     /// # Errors
     ///
     /// When the association has ended.
-    pub async fn configure(&self, config: EndpointConfig) -> Result<(), ConfigureError> {
+    pub async fn configure(&self, config: AssociationConfig) -> Result<(), ConfigureError> {
         let control = Control::Configure(Box::new(config));
         let done = self.control(control).await;
         done.map_err(|_| ConfigureError::UnknownAssociation)
     }
 
-    /// Changes the settings of one path.
+    /// Gives one path settings of its own, in place of those of the association.
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ impl Association {
         remote: IpAddr,
         config: PathConfig,
     ) -> Result<(), PathError> {
-        let control = Control::ConfigurePath(remote, config);
+        let control = Control::ConfigurePath(remote, Box::new(config));
         self.control(control).await
     }
 

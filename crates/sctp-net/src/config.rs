@@ -104,7 +104,7 @@ impl Default for RawCarrierConfig {
 ///   life, retransmissions, heartbeats, potentially failed paths and SACKs, Max.Burst, streams, `a_rwnd` and
 ///   `send_buffer` (as far as the system allows), `nodelay`, `partial_delivery_point`, and `mtu` where
 ///   `path_mtu_discovery` is off. Zero retransmissions count as one. It has its own way with all others, and
-///   none for `unbundled` messages.
+///   none for `unbundled` messages. RTO settings are the same for all paths of an association.
 /// - The life time of a message needs a peer that knows partial reliability (RFC 3758), and ends it also
 ///   when some of it has been sent.
 /// - A message that could not be sent comes back in the pieces in which it was to be sent.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sctp::{Connect, EndpointConfig, PathAddress, ReceivedMessage};
+use sctp::{AssociationConfig, Connect, PathAddress, ReceivedMessage};
 use tokio::sync::oneshot;
 
 use crate::association::Association;
@@ -26,7 +26,7 @@ pub struct ConnectTo {
     /// there is no encapsulation.
     pub encapsulation_port: Option<u16>,
     /// The settings of this association, those of the endpoint when `None`.
-    pub config: Option<EndpointConfig>,
+    pub config: Option<AssociationConfig>,
 }
 
 /// A local SCTP port in one-to-one style (RFC 6458 section 4): associations are accepted and

@@ -79,9 +79,10 @@ pub use endpoint::{ConnectTo, Endpoint, EndpointEvent, OneToMany};
 pub use error::{CloseCause, ConnectError};
 pub use notifications::{Notification, Notifications};
 pub use sctp::{
-    AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause, ConfigError,
-    ConfigureError, EndpointConfig, EndpointStatistics, LostCause, PathAddress, PathChange,
-    PathConfig, PathError, PathState, PathStatus, ReceivedMessage, SendError, SendInfo,
+    AssociationConfig, AssociationState, AssociationStatistics, AssociationStatus,
+    CannotStartCause, ConfigError, ConfigureError, EndpointConfig, EndpointStatistics, LostCause,
+    PathAddress, PathChange, PathConfig, PathError, PathState, PathStatus, ReceivedMessage,
+    SendError, SendInfo,
 };
 pub use stack::Stack;
 pub use statistics::{CarrierStatistics, StackStatistics};

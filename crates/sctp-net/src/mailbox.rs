@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sctp::{
-    AssociationStatistics, AssociationStatus, Connect, EndpointConfig, PathConfig, PathError,
+    AssociationConfig, AssociationStatistics, AssociationStatus, Connect, EndpointConfig,
+    PathConfig, PathError,
 };
 use tokio::sync::oneshot;
 
@@ -53,8 +54,8 @@ pub(crate) enum Command {
 pub(crate) enum Control {
     SetPrimary(IpAddr),
     RequestHeartbeat(IpAddr),
-    Configure(Box<EndpointConfig>),
-    ConfigurePath(IpAddr, PathConfig),
+    Configure(Box<AssociationConfig>),
+    ConfigurePath(IpAddr, Box<PathConfig>),
 }
 
 /// An endpoint that the driver is to create.

@@ -45,7 +45,7 @@ pub enum Notification {
         inbound_streams: u16,
     },
     /// Everything that was sent is acknowledged (`SCTP_SENDER_DRY_EVENT`). Only when
-    /// [`EndpointConfig::sender_dry_events`](crate::EndpointConfig::sender_dry_events) asks for it.
+    /// [`AssociationConfig::sender_dry_events`](field@crate::AssociationConfig::sender_dry_events) asks for it.
     SenderDry,
     /// The rest of a message of which a part was received will not come
     /// (`SCTP_PARTIAL_DELIVERY_EVENT`).

@@ -1,60 +1,78 @@
-//! The settings of an endpoint: the protocol parameters of RFC 9260 section 16 by their names, and
-//! the bounds on everything that a peer can make us hold.
+//! The settings of an endpoint, of an association and of a path: the protocol parameters of RFC 9260
+//! section 16 by their names, and the bounds on everything that a peer can make us hold.
+//!
+//! An endpoint's settings contain those of its associations, and an association's those of its
+//! paths. A setting is made by the method of its name, on the struct that has it and on those that
+//! contain it: `EndpointConfig::default().rto_min(rto_min).a_rwnd(1 << 18)`.
 
 use std::time::Duration;
 
+use derive_setters::Setters;
+
 use crate::{Extensions, PrPolicy, ReConfigurationPolicy, StreamScheduler, TagOwner};
 
-/// Settings of an endpoint; they hold for every association of it.
+/// Settings of an endpoint.
 ///
 /// [`Default`] gives the values that RFC 9260 section 16 recommends.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Setters)]
+#[non_exhaustive]
 pub struct EndpointConfig {
-    /// RTO.Initial: the retransmission timeout of a path before its first measurement. None of the
-    /// three is less than a millisecond.
-    pub rto_initial: Duration,
-    /// RTO.Min: the least retransmission timeout.
-    pub rto_min: Duration,
-    /// RTO.Max: the greatest retransmission timeout.
-    pub rto_max: Duration,
-    /// Max.Burst: how many packets with new data may leave at one opportunity (section 6.1).
-    pub max_burst: u32,
-    /// RTO.Alpha: the weight of a new measurement in SRTT (section 6.3.1).
-    pub rto_alpha: f64,
-    /// RTO.Beta: the weight of a new deviation in RTTVAR (section 6.3.1).
-    pub rto_beta: f64,
+    /// The settings of its associations, where none are given for one of them.
+    pub association: AssociationConfig,
     /// Valid.Cookie.Life: how long a State Cookie that we gave out is accepted.
     pub valid_cookie_life: Duration,
+    /// INITs that are answered within a second. Above it they are dropped.
+    pub max_inits_per_second: u32,
+    /// COOKIE ECHOs whose signature is checked within a second. Above it they are dropped.
+    pub max_cookie_echoes_per_second: u32,
+    /// Which verification tags are given out; `None`: any.
+    pub tag_owner: Option<TagOwner>,
+    /// Bytes of received user data that the endpoint holds, over all its associations, beside what
+    /// each of them is guaranteed. When they are used up, the association that holds most out of
+    /// order gives that back to one that holds less, and if this is not enough, new DATA is dropped.
+    ///
+    /// Messages that are not whole never take all of it for good. When the next chunk of an
+    /// association would find no room though all users received all that they can, what is out of
+    /// order is given back, and then the association that holds most of such messages delivers a part
+    /// of one, or, without partial delivery, ends with [`LostCause::OutOfResource`]. So a peer whose
+    /// user receives waits for the room that others hold back no longer than until it sends the chunk
+    /// again: RTO.Max at most, if no packet is lost.
+    ///
+    /// [`LostCause::OutOfResource`]: crate::LostCause::OutOfResource
+    pub max_received_bytes: usize,
+    /// Associations of this endpoint, in any state. Above it a COOKIE ECHO is answered with ABORT
+    /// and `connect` refuses.
+    pub max_associations: usize,
+    /// Packets that answer something without belonging to an association and wait to be sent.
+    /// Above it such answers are not given.
+    pub max_pending_replies: usize,
+    /// Verification tags of ended associations that are remembered for Valid.Cookie.Life, so that
+    /// a late copy of a COOKIE ECHO does not raise them from the dead.
+    pub max_remembered_tags: usize,
+}
+
+/// Settings of an association.
+#[derive(Debug, Clone, PartialEq, Setters)]
+#[setters(generate_delegates(ty = "EndpointConfig", field = "association"))]
+#[non_exhaustive]
+pub struct AssociationConfig {
+    /// The settings of its paths, where none are given for one of them.
+    pub path: PathConfig,
+    /// Max.Burst: how many packets with new data may leave at one opportunity (section 6.1).
+    pub max_burst: u32,
     /// Association.Max.Retrans: consecutive errors of the peer before the association is given up.
     pub association_max_retrans: u32,
-    /// Path.Max.Retrans: consecutive errors of one path before it is inactive.
-    pub path_max_retrans: u32,
     /// Max.Init.Retransmits: how often INIT or COOKIE ECHO is sent again before giving up.
     pub max_init_retransmits: u32,
-    /// HB.interval: added to the RTO between HEARTBEATs on an idle path.
-    pub hb_interval: Duration,
-    /// Whether idle paths are watched by HEARTBEATs at all (section 8.3).
-    pub heartbeats: bool,
     /// HB.Max.Burst: HEARTBEATs that may leave at one time.
     pub hb_max_burst: u32,
-    /// Whether a path that fails counts as Potentially Failed before it is inactive, so that data
-    /// goes elsewhere early (RFC 7829).
-    pub potentially_failed: bool,
-    /// PotentiallyFailed.Max.Retrans: consecutive errors of one path before it is Potentially
-    /// Failed (RFC 7829 section 3.2).
-    pub potentially_failed_max_retrans: u32,
     /// Whether the user is told of paths that become Potentially Failed, or leave that state
     /// (RFC 7829 section 3.2, rule 12).
     pub potentially_failed_events: bool,
-    /// Primary.Switchover.Max.Retrans: consecutive errors of the primary path before another path
-    /// becomes the primary for good (RFC 7829 section 5); at least the threshold at which data
-    /// leaves the path. `None`: the primary stays what it is, and is used again when it recovers.
-    pub primary_switchover_max_retrans: Option<u32>,
     /// SACK.Delay: the longest delay of an acknowledgement; at most 500 ms (section 6.2).
     pub sack_delay: Duration,
     /// Acknowledge at the latest every so many packets with DATA (section 6.2: two).
     pub sack_frequency: u32,
-
     /// Bytes of received user data that an association holds: the window that it advertises.
     /// At least 1500 (section 3.3.2).
     pub a_rwnd: u32,
@@ -72,22 +90,6 @@ pub struct EndpointConfig {
     /// Which requests to re-configure streams are granted to the peer (RFC 6525 section 6.3.1), where
     /// [`Extensions::re_configuration`] is in `extensions`.
     pub re_configuration_policy: ReConfigurationPolicy,
-    /// The largest IP packet, headers included, that the local interface carries, in bytes.
-    pub mtu: usize,
-    /// Whether larger and smaller packets are tried out, to learn what each path carries (RFC 8899).
-    /// Without it paths are taken to carry `mtu`.
-    pub path_mtu_discovery: bool,
-    /// BASE_PLPMTU: the SCTP packet that every path is expected to carry, in bytes, until more is
-    /// known (RFC 8899 section 5.1.2). On IPv6 it is not less than what fits into 1280 bytes.
-    pub base_mtu: usize,
-    /// MAX_PROBES: how many probe packets may be lost in a row before the search is over, or large
-    /// packets with data before they count as too large (RFC 8899 section 5.1.2).
-    pub max_probes: u32,
-    /// PROBE_TIMER: how long the answer to a probe packet may take; at least a second (RFC 8899
-    /// section 5.1.1).
-    pub probe_timer: Duration,
-    /// PMTU_RAISE_TIMER: after which time a larger packet is tried again (RFC 8899 section 5.1.1).
-    pub pmtu_raise_timer: Duration,
     /// Whether chunks share packets: DATA with DATA, and DATA with control chunks (section 6.10).
     pub bundling: bool,
     /// Send small messages at once (true), or hold them back while data is in flight so that they
@@ -95,10 +97,9 @@ pub struct EndpointConfig {
     pub nodelay: bool,
     /// Which stream sends next where several have something to send (RFC 8260 section 3).
     pub stream_scheduler: StreamScheduler,
-
     /// The largest user message, in bytes, in either direction. A peer that sends a larger one gets
     /// ABORT. Without partial delivery it is at most `a_rwnd`, and at most the larger one of
-    /// `max_received_bytes` and `guaranteed_receive_bytes`, for a larger one could never be
+    /// the endpoint's `max_received_bytes` and `guaranteed_receive_bytes`, for a larger one could never be
     /// delivered. One that we send has to fit into `send_buffer` as well.
     pub max_message_size: usize,
     /// Deliver what has arrived of a message larger than this, in bytes, before all of it has
@@ -130,62 +131,88 @@ pub struct EndpointConfig {
     /// HEARTBEATs of the peer that wait for their answers; at least 1. Above it, or when the answers
     /// would not fit into one packet, they are not answered.
     pub max_pending_heartbeat_acks: usize,
-
-    // --- Settings of the endpoint alone, without effect on one association ---
-    /// INITs that are answered within a second. Above it they are dropped.
-    pub max_inits_per_second: u32,
-    /// COOKIE ECHOs whose signature is checked within a second. Above it they are dropped.
-    pub max_cookie_echoes_per_second: u32,
-    /// Which verification tags are given out; `None`: any.
-    pub tag_owner: Option<TagOwner>,
-    /// Bytes of received user data that the endpoint holds, over all its associations, beside what
-    /// each of them is guaranteed. When they are used up, the association that holds most out of
-    /// order gives that back to one that holds less, and if this is not enough, new DATA is dropped.
-    ///
-    /// Messages that are not whole never take all of it for good. When the next chunk of an
-    /// association would find no room though all users received all that they can, what is out of
-    /// order is given back, and then the association that holds most of such messages delivers a part
-    /// of one, or, without partial delivery, ends with [`LostCause::OutOfResource`]. So a peer whose
-    /// user receives waits for the room that others hold back no longer than until it sends the chunk
-    /// again: RTO.Max at most, if no packet is lost.
-    ///
-    /// [`LostCause::OutOfResource`]: crate::LostCause::OutOfResource
-    pub max_received_bytes: usize,
     /// Bytes of received user data that each association may hold whatever the others do, so that
     /// users who do not read cannot bring them to a halt, nor can peers whose messages need more. All
     /// together never hold more than `max_received_bytes` and this for each of `max_associations`.
     pub guaranteed_receive_bytes: usize,
-    /// Associations of this endpoint, in any state. Above it a COOKIE ECHO is answered with ABORT
-    /// and `connect` refuses.
-    pub max_associations: usize,
-    /// Packets that answer something without belonging to an association and wait to be sent.
-    /// Above it such answers are not given.
-    pub max_pending_replies: usize,
-    /// Verification tags of ended associations that are remembered for Valid.Cookie.Life, so that
-    /// a late copy of a COOKIE ECHO does not raise them from the dead.
-    pub max_remembered_tags: usize,
+}
+
+/// Settings of a path (RFC 9260 sections 11.1.9, 11.1.12 and 11.1.13).
+#[derive(Debug, Clone, Copy, PartialEq, Setters)]
+#[setters(generate_delegates(ty = "AssociationConfig", field = "path"))]
+#[setters(generate_delegates(ty = "EndpointConfig", method = "path_mut"))]
+#[non_exhaustive]
+pub struct PathConfig {
+    /// RTO.Initial: the retransmission timeout of a path before its first measurement. None of the
+    /// three is less than a millisecond.
+    pub rto_initial: Duration,
+    /// RTO.Min: the least retransmission timeout.
+    pub rto_min: Duration,
+    /// RTO.Max: the greatest retransmission timeout.
+    pub rto_max: Duration,
+    /// RTO.Alpha: the weight of a new measurement in SRTT (section 6.3.1).
+    pub rto_alpha: f64,
+    /// RTO.Beta: the weight of a new deviation in RTTVAR (section 6.3.1).
+    pub rto_beta: f64,
+    /// Path.Max.Retrans: consecutive errors of one path before it is inactive.
+    pub path_max_retrans: u32,
+    /// HB.interval: added to the RTO between HEARTBEATs on an idle path.
+    pub hb_interval: Duration,
+    /// Whether idle paths are watched by HEARTBEATs at all (section 8.3).
+    pub heartbeats: bool,
+    /// Whether a path that fails counts as Potentially Failed before it is inactive, so that data
+    /// goes elsewhere early (RFC 7829).
+    pub potentially_failed: bool,
+    /// PotentiallyFailed.Max.Retrans: consecutive errors of one path before it is Potentially
+    /// Failed (RFC 7829 section 3.2).
+    pub potentially_failed_max_retrans: u32,
+    /// Primary.Switchover.Max.Retrans: consecutive errors of the primary path before another path
+    /// becomes the primary for good (RFC 7829 section 5); at least the threshold at which data
+    /// leaves the path. `None`: the primary stays what it is, and is used again when it recovers.
+    pub primary_switchover_max_retrans: Option<u32>,
+    /// The largest IP packet, headers included, that the local interface carries, in bytes.
+    pub mtu: usize,
+    /// Whether larger and smaller packets are tried out, to learn what each path carries (RFC 8899).
+    /// Without it paths are taken to carry `mtu`.
+    pub path_mtu_discovery: bool,
+    /// BASE_PLPMTU: the SCTP packet that every path is expected to carry, in bytes, until more is
+    /// known (RFC 8899 section 5.1.2). On IPv6 it is not less than what fits into 1280 bytes.
+    pub base_mtu: usize,
+    /// MAX_PROBES: how many probe packets may be lost in a row before the search is over, or large
+    /// packets with data before they count as too large (RFC 8899 section 5.1.2).
+    pub max_probes: u32,
+    /// PROBE_TIMER: how long the answer to a probe packet may take; at least a second (RFC 8899
+    /// section 5.1.1).
+    pub probe_timer: Duration,
+    /// PMTU_RAISE_TIMER: after which time a larger packet is tried again (RFC 8899 section 5.1.1).
+    pub pmtu_raise_timer: Duration,
 }
 
 impl Default for EndpointConfig {
     fn default() -> Self {
         EndpointConfig {
-            rto_initial: Duration::from_secs(1),
-            rto_min: Duration::from_secs(1),
-            rto_max: Duration::from_secs(60),
-            max_burst: 4,
-            rto_alpha: 1.0 / 8.0,
-            rto_beta: 1.0 / 4.0,
+            association: AssociationConfig::default(),
             valid_cookie_life: Duration::from_secs(60),
+            max_inits_per_second: 100_000,
+            max_cookie_echoes_per_second: 100_000,
+            tag_owner: None,
+            max_received_bytes: 1 << 30,
+            max_associations: 1 << 20,
+            max_pending_replies: 1024,
+            max_remembered_tags: 1 << 16,
+        }
+    }
+}
+
+impl Default for AssociationConfig {
+    fn default() -> Self {
+        AssociationConfig {
+            path: PathConfig::default(),
+            max_burst: 4,
             association_max_retrans: 10,
-            path_max_retrans: 5,
             max_init_retransmits: 8,
-            hb_interval: Duration::from_secs(30),
-            heartbeats: true,
             hb_max_burst: 1,
-            potentially_failed: true,
-            potentially_failed_max_retrans: 0,
             potentially_failed_events: true,
-            primary_switchover_max_retrans: None,
             sack_delay: Duration::from_millis(200),
             sack_frequency: 2,
             a_rwnd: 1 << 20,
@@ -195,12 +222,6 @@ impl Default for EndpointConfig {
             max_inbound_streams: 2048,
             max_outbound_streams: 2048,
             re_configuration_policy: ReConfigurationPolicy::default(),
-            mtu: ETHERNET_MTU,
-            path_mtu_discovery: true,
-            base_mtu: 1200,
-            max_probes: 3,
-            probe_timer: Duration::from_secs(16),
-            pmtu_raise_timer: Duration::from_secs(600),
             bundling: true,
             nodelay: true,
             stream_scheduler: StreamScheduler::default(),
@@ -215,14 +236,31 @@ impl Default for EndpointConfig {
             max_peer_addresses: 16,
             extensions: Extensions::NONE,
             max_pending_heartbeat_acks: 8,
-            max_inits_per_second: 100_000,
-            max_cookie_echoes_per_second: 100_000,
-            tag_owner: None,
-            max_received_bytes: 1 << 30,
             guaranteed_receive_bytes: 8192,
-            max_associations: 1 << 20,
-            max_pending_replies: 1024,
-            max_remembered_tags: 1 << 16,
+        }
+    }
+}
+
+impl Default for PathConfig {
+    fn default() -> Self {
+        PathConfig {
+            rto_initial: Duration::from_secs(1),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            rto_alpha: 1.0 / 8.0,
+            rto_beta: 1.0 / 4.0,
+            path_max_retrans: 5,
+            hb_interval: Duration::from_secs(30),
+            heartbeats: true,
+            potentially_failed: true,
+            potentially_failed_max_retrans: 0,
+            primary_switchover_max_retrans: None,
+            mtu: ETHERNET_MTU,
+            path_mtu_discovery: true,
+            base_mtu: 1200,
+            max_probes: 3,
+            probe_timer: Duration::from_secs(16),
+            pmtu_raise_timer: Duration::from_secs(600),
         }
     }
 }
@@ -252,8 +290,12 @@ impl EndpointConfig {
     ///
     /// The first contradiction.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let max_message_size = self.max_message_size.min(self.a_rwnd as usize);
-        if !self.delivers_parts() && max_message_size > self.room_for_message() {
+        let association = &self.association;
+        let max_message_size = association
+            .max_message_size
+            .min(association.a_rwnd as usize);
+        let room = association.room_for_message(self.max_received_bytes);
+        if !association.delivers_parts() && max_message_size > room {
             return Err(ConfigError::NoRoomForMessage {
                 max_received_bytes: self.max_received_bytes,
                 max_message_size,
@@ -262,32 +304,33 @@ impl EndpointConfig {
         Ok(())
     }
 
-    /// What the endpoint holds at least of one association, if others hold nothing.
-    fn room_for_message(&self) -> usize {
-        self.max_received_bytes.max(self.guaranteed_receive_bytes)
-    }
-
     /// These settings, moved to the nearest ones that make sense.
     pub(crate) fn bounded(mut self) -> EndpointConfig {
-        for duration in [
-            &mut self.rto_initial,
-            &mut self.rto_min,
-            &mut self.rto_max,
-            &mut self.valid_cookie_life,
-            &mut self.hb_interval,
-            &mut self.probe_timer,
-            &mut self.pmtu_raise_timer,
-        ] {
-            *duration = EndpointConfig::bounded_duration(*duration);
+        self.association = self.association.bounded(self.max_received_bytes);
+        self.valid_cookie_life = bounded_duration(self.valid_cookie_life);
+        if let Some(owner) = &mut self.tag_owner {
+            owner.count = owner.count.max(1);
+            owner.index %= owner.count;
         }
-        // Timers without a duration would expire for ever without time going by.
-        for timeout in [&mut self.rto_initial, &mut self.rto_min] {
-            *timeout = (*timeout).max(LEAST_RTO);
-        }
-        self.rto_max = self.rto_max.max(self.rto_min);
-        let default = EndpointConfig::default();
-        self.rto_alpha = weight(self.rto_alpha, default.rto_alpha);
-        self.rto_beta = weight(self.rto_beta, default.rto_beta);
+        self
+    }
+
+    /// The longest life that a Cookie Preservative can give to a cookie.
+    pub(crate) fn longest_cookie_life(&self) -> Duration {
+        self.valid_cookie_life * 2
+    }
+
+    /// For the setters of [`PathConfig`].
+    fn path_mut(&mut self) -> &mut PathConfig {
+        &mut self.association.path
+    }
+}
+
+impl AssociationConfig {
+    /// These settings, moved to the nearest ones that make sense in an endpoint with this
+    /// `max_received_bytes`.
+    pub(crate) fn bounded(mut self, max_received_bytes: usize) -> AssociationConfig {
+        self.path = self.path.bounded();
         self.max_burst = self.max_burst.max(1);
         self.hb_max_burst = self.hb_max_burst.max(1);
         self.sack_delay = self.sack_delay.min(Duration::from_millis(500));
@@ -295,20 +338,12 @@ impl EndpointConfig {
         self.a_rwnd = self.a_rwnd.max(1500);
         self.outbound_streams = self.outbound_streams.max(1);
         self.max_inbound_streams = self.max_inbound_streams.max(1);
-        self.mtu = EndpointConfig::bounded_mtu(self.mtu);
-        self.probe_timer = self.probe_timer.max(LEAST_PROBE_TIMER);
-        self.max_probes = self.max_probes.max(1);
         self.max_peer_addresses = self.max_peer_addresses.clamp(1, 255);
         self.max_pending_heartbeat_acks = self.max_pending_heartbeat_acks.max(1);
-        self.primary_switchover_max_retrans = self
-            .primary_switchover_max_retrans
-            .map(|errors| errors.max(self.failover_threshold()));
-        if let Some(owner) = &mut self.tag_owner {
-            owner.count = owner.count.max(1);
-            owner.index %= owner.count;
-        }
         if !self.delivers_parts() {
-            let room = self.room_for_message().min(self.a_rwnd as usize);
+            let room = self
+                .room_for_message(max_received_bytes)
+                .min(self.a_rwnd as usize);
             self.max_message_size = self.max_message_size.min(room);
         }
         self.max_received_messages = self.max_received_messages.max(1);
@@ -316,20 +351,46 @@ impl EndpointConfig {
         self
     }
 
-    /// A duration, moved to the longest one that makes sense.
-    pub(crate) fn bounded_duration(duration: Duration) -> Duration {
-        const LONGEST: Duration = Duration::from_secs(24 * 3600);
-        duration.min(LONGEST)
-    }
-
     /// Whether messages may be delivered in parts.
     pub(crate) fn delivers_parts(&self) -> bool {
         self.partial_delivery_point <= self.a_rwnd as usize
     }
 
-    /// The nearest size that makes sense for an IP packet.
-    pub(crate) fn bounded_mtu(mtu: usize) -> usize {
-        mtu.clamp(LEAST_MTU, MOST_MTU)
+    /// What an endpoint with this `max_received_bytes` holds at least of one association, if others
+    /// hold nothing.
+    fn room_for_message(&self, max_received_bytes: usize) -> usize {
+        max_received_bytes.max(self.guaranteed_receive_bytes)
+    }
+}
+
+impl PathConfig {
+    /// These settings, moved to the nearest ones that make sense.
+    pub(crate) fn bounded(mut self) -> PathConfig {
+        for duration in [
+            &mut self.rto_initial,
+            &mut self.rto_min,
+            &mut self.rto_max,
+            &mut self.hb_interval,
+            &mut self.probe_timer,
+            &mut self.pmtu_raise_timer,
+        ] {
+            *duration = bounded_duration(*duration);
+        }
+        // Timers without a duration would expire for ever without time going by.
+        for timeout in [&mut self.rto_initial, &mut self.rto_min] {
+            *timeout = (*timeout).max(LEAST_RTO);
+        }
+        self.rto_max = self.rto_max.max(self.rto_min);
+        let default = PathConfig::default();
+        self.rto_alpha = weight(self.rto_alpha, default.rto_alpha);
+        self.rto_beta = weight(self.rto_beta, default.rto_beta);
+        self.mtu = self.mtu.clamp(LEAST_MTU, MOST_MTU);
+        self.probe_timer = self.probe_timer.max(LEAST_PROBE_TIMER);
+        self.max_probes = self.max_probes.max(1);
+        self.primary_switchover_max_retrans = self
+            .primary_switchover_max_retrans
+            .map(|errors| errors.max(self.failover_threshold()));
+        self
     }
 
     /// The largest SCTP packet that goes over every kind of path, in bytes: one of which nothing is known may be no better
@@ -348,11 +409,12 @@ impl EndpointConfig {
             self.path_max_retrans
         }
     }
+}
 
-    /// The longest life that a Cookie Preservative can give to a cookie.
-    pub(crate) fn longest_cookie_life(&self) -> Duration {
-        self.valid_cookie_life * 2
-    }
+/// A duration, moved to the longest one that makes sense.
+fn bounded_duration(duration: Duration) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(24 * 3600);
+    duration.min(LONGEST)
 }
 
 /// A number from 0 to 1; `default` in place of what is no number at all.
@@ -380,80 +442,4 @@ const LEAST_PROBE_TIMER: Duration = Duration::from_secs(1);
 const MOST_MTU: usize = 65_535;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_are_those_of_section_16_and_within_bounds() {
-        let config = EndpointConfig::default();
-        assert_eq!(config.clone().bounded(), config);
-    }
-
-    #[test]
-    fn room_for_less_than_a_message_is_refused() {
-        let config = EndpointConfig {
-            max_received_bytes: 100_000,
-            ..EndpointConfig::default()
-        };
-        let error = config.check().unwrap_err().to_string();
-        assert!(error.starts_with(
-            "max_received_bytes=100000 has no room for a message of max_message_size=262144: "
-        ));
-        assert_eq!(config.clone().bounded().max_message_size, 100_000);
-        assert_eq!(config.clone().bounded().check(), Ok(()));
-        for enough in [
-            EndpointConfig::default(),
-            EndpointConfig {
-                max_message_size: 100_000,
-                ..config.clone()
-            },
-            EndpointConfig {
-                a_rwnd: 100_000,
-                ..config.clone()
-            },
-            EndpointConfig {
-                guaranteed_receive_bytes: 1 << 18,
-                ..config.clone()
-            },
-            EndpointConfig {
-                partial_delivery_point: 1 << 16,
-                ..config
-            },
-        ] {
-            assert_eq!(enough.check(), Ok(()));
-        }
-    }
-
-    #[test]
-    fn settings_are_moved_into_bounds() {
-        let config = EndpointConfig {
-            sack_delay: Duration::from_secs(1),
-            a_rwnd: 0,
-            outbound_streams: 0,
-            mtu: 0,
-            hb_interval: Duration::MAX,
-            rto_initial: Duration::ZERO,
-            rto_min: Duration::ZERO,
-            rto_max: Duration::ZERO,
-            rto_alpha: f64::NAN,
-            rto_beta: f64::INFINITY,
-            max_pending_heartbeat_acks: 0,
-            max_received_messages: 0,
-            ..EndpointConfig::default()
-        }
-        .bounded();
-        assert_eq!(config.sack_delay, Duration::from_millis(500));
-        assert_eq!(config.a_rwnd, 1500);
-        assert_eq!(config.max_message_size, 1500);
-        assert_eq!(config.outbound_streams, 1);
-        assert_eq!(config.max_pending_heartbeat_acks, 1);
-        assert_eq!(config.max_received_messages, 1);
-        assert_eq!(config.mtu, LEAST_MTU);
-        assert!(config.hb_interval < Duration::MAX);
-        for timeout in [config.rto_initial, config.rto_min, config.rto_max] {
-            assert_eq!(timeout, LEAST_RTO);
-        }
-        assert_eq!(config.rto_alpha, 1.0 / 8.0);
-        assert_eq!(config.rto_beta, 1.0);
-    }
-}
+mod tests;

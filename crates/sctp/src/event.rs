@@ -92,7 +92,7 @@ pub enum Event {
         was_sent: bool,
     },
     /// Everything that was sent is acknowledged (RFC 6458 `SCTP_SENDER_DRY_EVENT`). Only when
-    /// [`EndpointConfig::sender_dry_events`](crate::EndpointConfig::sender_dry_events) asks for it.
+    /// [`AssociationConfig::sender_dry_events`](field@crate::AssociationConfig::sender_dry_events) asks for it.
     SenderDry {
         /// The association.
         id: AssociationId,

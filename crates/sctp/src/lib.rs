@@ -27,7 +27,7 @@ mod replies;
 mod status;
 mod types;
 
-pub use config::{ConfigError, EndpointConfig};
+pub use config::{AssociationConfig, ConfigError, EndpointConfig, PathConfig};
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use extensions::{Extensions, UnknownExtension};
@@ -41,7 +41,7 @@ pub use status::{
     PathStatus,
 };
 pub use types::{
-    AbortError, AssociationId, ConfigureError, Connect, ConnectError, PathAddress, PathConfig,
-    PathError, ReceivedMessage, SendError, SendInfo, ShutdownError, StreamError, StreamScheduler,
-    TagOwner, Transmit,
+    AbortError, AssociationId, ConfigureError, Connect, ConnectError, PathAddress, PathError,
+    ReceivedMessage, SendError, SendInfo, ShutdownError, StreamError, StreamScheduler, TagOwner,
+    Transmit,
 };

@@ -9,8 +9,8 @@ pub struct ReConfigurationPolicy {
     /// All SSNs and TSNs begin anew (`SCTP_ENABLE_RESET_ASSOC_REQ`).
     pub reset_association: bool,
     /// Streams are added in either direction (`SCTP_ENABLE_CHANGE_ASSOC_REQ`), up to
-    /// [`EndpointConfig::max_inbound_streams`](crate::EndpointConfig::max_inbound_streams) and
-    /// [`EndpointConfig::max_outbound_streams`](crate::EndpointConfig::max_outbound_streams).
+    /// [`AssociationConfig::max_inbound_streams`](field@crate::AssociationConfig::max_inbound_streams) and
+    /// [`AssociationConfig::max_outbound_streams`](field@crate::AssociationConfig::max_outbound_streams).
     pub add_streams: bool,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{EndpointConfig, PrPolicy};
+use crate::{AssociationConfig, PrPolicy};
 
 /// Which of the streams that have something to send has the next turn (RFC 8260 section 3). A turn is a
 /// message, or, where messages may be interleaved, a fragment of one.
@@ -73,14 +73,14 @@ pub struct SendInfo {
     /// ("destination transport address").
     pub path: Option<IpAddr>,
     /// Do not delay it for the sake of bundling ("no-bundle flag"): it overrides
-    /// [`EndpointConfig::nodelay`] being off.
+    /// [`AssociationConfig::nodelay`](field@AssociationConfig::nodelay) being off.
     pub unbundled: bool,
     /// When none of it has been sent by then, it is not sent any more, and
     /// [`Event::SendFailed`](crate::Event::SendFailed) tells ("life time"). Without a `pr_policy`, it is
     /// that of [`PrPolicy::Timed`], too: what was sent of it is not sent again.
     pub life_time: Option<Duration>,
     /// When it is given up (RFC 6458 `SCTP_PRINFO`). `None`: by its `life_time`, or, without one, by
-    /// [`EndpointConfig::default_pr_policy`].
+    /// [`AssociationConfig::default_pr_policy`](field@AssociationConfig::default_pr_policy).
     pub pr_policy: Option<PrPolicy>,
     /// Comes back in [`Event::SendFailed`](crate::Event::SendFailed) and means nothing to us.
     pub context: u32,
@@ -94,26 +94,8 @@ pub struct Connect {
     pub peer: Vec<PathAddress>,
     /// The peer's SCTP port.
     pub port: u16,
-    /// The settings of this association; `None` takes those of the endpoint. Those that are the
-    /// endpoint's business alone are ignored.
-    pub config: Option<EndpointConfig>,
-}
-
-/// What is to hold for one path (RFC 9260 sections 11.1.9, 11.1.12 and 11.1.13). `None` leaves a
-/// setting as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PathConfig {
-    /// Whether HEARTBEATs are sent when it is idle.
-    pub heartbeats: Option<bool>,
-    /// HB.interval.
-    pub hb_interval: Option<Duration>,
-    /// Path.Max.Retrans.
-    pub path_max_retrans: Option<u32>,
-    /// PotentiallyFailed.Max.Retrans (RFC 7829).
-    pub potentially_failed_max_retrans: Option<u32>,
-    /// The largest IP packet, headers included, in bytes; it is taken as given, and not searched
-    /// for.
-    pub mtu: Option<usize>,
+    /// The settings of this association; `None` takes those of the endpoint.
+    pub config: Option<AssociationConfig>,
 }
 
 /// Which verification tags an endpoint gives out, for drivers that let several endpoints work side

@@ -369,8 +369,9 @@ impl Common {
     fn config(&self, command: &str) -> EndpointConfig {
         let mut config = EndpointConfig::default();
         if let Some(streams) = self.streams {
-            config.outbound_streams = streams;
-            config.max_inbound_streams = config.max_inbound_streams.max(streams);
+            config.association.outbound_streams = streams;
+            config.association.max_inbound_streams =
+                config.association.max_inbound_streams.max(streams);
         }
         if self.set.iter().any(|setting| setting == HELP) {
             print(&Parameter::help());

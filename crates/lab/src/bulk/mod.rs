@@ -137,7 +137,7 @@ impl Transport {
                 (1.0, 1.0, delay.unwrap_or_default())
             }
             (Transport::Tcp, On::Net) => (10.0, 2.0, Duration::from_millis(200)),
-            (Transport::Sctp, _) => (3.0, 1.0, EndpointConfig::default().sack_delay),
+            (Transport::Sctp, _) => (3.0, 1.0, EndpointConfig::default().association.sack_delay),
         }
     }
 }
@@ -245,12 +245,10 @@ fn rate(bytes: u64, time: Duration) -> f64 {
 
 /// The settings of both ends of an association.
 fn sctp_config(bulk: &Bulk) -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: bulk.window as u32,
-        send_buffer: bulk.window,
-        mtu: MTU,
-        path_mtu_discovery: false,
-        outbound_streams: bulk.flows,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .a_rwnd(bulk.window as u32)
+        .send_buffer(bulk.window)
+        .mtu(MTU)
+        .path_mtu_discovery(false)
+        .outbound_streams(bulk.flows)
 }

@@ -226,7 +226,7 @@ fn transports() -> SipNetConfig {
         encapsulation_port: 0,
         ..SipNetConfig::default()
     };
-    transports.sctp.path_mtu_discovery = false;
+    transports.sctp.association.path.path_mtu_discovery = false;
     transports
 }
 

@@ -193,7 +193,7 @@ fn longest_allowed() -> f64 {
 /// (section 6.3.2, R3), of which the last before the cut may have been delayed.
 fn time_out() -> Duration {
     let config = EndpointConfig::default();
-    config.rto_min + 2 * TRUNK_DELAY + config.sack_delay
+    config.association.path.rto_min + 2 * TRUNK_DELAY + config.association.sack_delay
 }
 
 fn check(all: &[TransportResult], cut_for: Duration) -> Checks {

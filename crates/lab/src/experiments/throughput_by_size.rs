@@ -355,7 +355,7 @@ fn check(points: &[Point]) -> Checks {
         // An acknowledgement that was read too late, having been delayed before, is as good as lost.
         let config = EndpointConfig::default();
         if let (Transport::Sctp(_), Some(repeated)) = (transport, run.retransmissions)
-            && point.late + config.sack_delay < config.rto_min
+            && point.late + config.association.sack_delay < config.association.path.rto_min
         {
             checks.law(
                 format!("{what}: chunks sent again"),

@@ -174,14 +174,12 @@ fn link_config(line: &SymmetricLink) -> LinkConfig {
 
 /// The settings of both ends of an association.
 fn sctp_config(bundled: bool) -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: WINDOW as u32,
-        send_buffer: SEND_BUFFER,
-        mtu: MTU,
-        path_mtu_discovery: false,
-        bundling: bundled,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .a_rwnd(WINDOW as u32)
+        .send_buffer(SEND_BUFFER)
+        .mtu(MTU)
+        .path_mtu_discovery(false)
+        .bundling(bundled)
 }
 
 #[cfg(test)]

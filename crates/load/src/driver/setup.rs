@@ -155,7 +155,7 @@ fn net(
     }
     let streams = match transports.stream_policy {
         StreamPolicy::PerFlow if transport == Transport::TlsSctp => transports.tls_streams,
-        StreamPolicy::PerFlow if is_sctp => transports.sctp.outbound_streams,
+        StreamPolicy::PerFlow if is_sctp => transports.sctp.association.outbound_streams,
         _ => 1,
     };
     let limit = u32::from(streams);

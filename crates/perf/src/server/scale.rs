@@ -72,12 +72,10 @@ pub(crate) async fn serve(
 
 /// The settings on both sides of such an association.
 pub(crate) fn config(request: ScaleRequest) -> EndpointConfig {
-    EndpointConfig {
-        outbound_streams: request.streams,
-        max_inbound_streams: request.streams,
-        max_message_size: request.size.max(1500),
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .outbound_streams(request.streams)
+        .max_inbound_streams(request.streams)
+        .max_message_size(request.size.max(1500))
 }
 
 async fn count(port: OneToMany, counts: Arc<Counts>) {

@@ -84,14 +84,19 @@ impl Parameter {
     ///
     /// The first pair that does not.
     pub fn check(config: &EndpointConfig) -> Result<(), SettingError> {
-        let a_rwnd = config.a_rwnd as usize;
-        let delivers_whole = config.partial_delivery_point > a_rwnd;
+        let a_rwnd = config.association.a_rwnd as usize;
+        let delivers_whole = config.association.partial_delivery_point > a_rwnd;
         // The default gives way to a smaller window: nobody has asked for it.
-        let is_asked_for = config.max_message_size != EndpointConfig::default().max_message_size;
+        let is_asked_for = config.association.max_message_size
+            != EndpointConfig::default().association.max_message_size;
         let contradictions = [
-            (config.rto_max < config.rto_min, "rto_max", "rto_min"),
             (
-                delivers_whole && is_asked_for && a_rwnd < config.max_message_size,
+                config.association.path.rto_max < config.association.path.rto_min,
+                "rto_max",
+                "rto_min",
+            ),
+            (
+                delivers_whole && is_asked_for && a_rwnd < config.association.max_message_size,
                 "a_rwnd",
                 "max_message_size",
             ),
@@ -215,22 +220,34 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Fields that are no protocol parameters: the carrier's business.
-    const NOT_BY_NAME: [&str; 1] = ["tag_owner"];
+    /// Fields that are no parameters of this table: the carrier's business, and the extensions'.
+    const NOT_BY_NAME: [&str; 5] = [
+        "tag_owner",
+        "extensions",
+        "stream_scheduler",
+        "max_outbound_streams",
+        "re_configuration_policy",
+    ];
 
     /// The fields of the settings and their values, as `Debug` tells them.
     fn fields(config: &EndpointConfig) -> Vec<(String, String)> {
         let text = format!("{config:#?}");
-        let lines: Vec<&str> = text.lines().collect();
-        // A line that is indented by one step begins a field; further ones belong to it.
+        // The settings of associations and paths are within those of the endpoint.
         let mut fields: Vec<(String, String)> = Vec::new();
-        for line in &lines[1..lines.len() - 1] {
-            match line.strip_prefix("    ") {
-                Some(rest) if rest.starts_with(|first: char| first.is_ascii_lowercase()) => {
-                    let (name, value) = rest.split_once(": ").expect("a field");
-                    fields.push((name.to_owned(), value.to_owned()));
-                }
-                _ => fields.last_mut().expect("a field began").1.push_str(line),
+        // How deep the line is in a value of several lines.
+        let mut depth = 0;
+        for line in text.lines().map(str::trim) {
+            let begins = depth == 0;
+            if begins && (line.ends_with("Config {") || line.starts_with('}')) {
+                continue;
+            }
+            depth += line.matches(['{', '(', '[']).count();
+            depth -= line.matches(['}', ')', ']']).count();
+            if begins {
+                let (name, value) = line.split_once(": ").expect("a field");
+                fields.push((name.to_owned(), value.to_owned()));
+            } else {
+                fields.last_mut().expect("a field began").1.push_str(line);
             }
         }
         fields
@@ -313,10 +330,10 @@ mod tests {
         ] {
             Parameter::set(&mut config, setting).unwrap();
         }
-        assert_eq!(config.rto_initial.as_secs(), 2);
-        assert_eq!(config.path_max_retrans, 3);
-        assert_eq!(config.hb_interval.as_secs(), 5);
-        assert_eq!(config.a_rwnd, 65_536);
+        assert_eq!(config.association.path.rto_initial.as_secs(), 2);
+        assert_eq!(config.association.path.path_max_retrans, 3);
+        assert_eq!(config.association.path.hb_interval.as_secs(), 5);
+        assert_eq!(config.association.a_rwnd, 65_536);
     }
 
     #[test]

@@ -209,14 +209,18 @@ impl Program {
         };
         if options.service == Service::Echo {
             // What comes back is to be what was sent, not a message for each piece.
-            options.config.partial_delivery_point = usize::MAX;
+            options.config.association.partial_delivery_point = usize::MAX;
         }
         let (stack, tap) = options.carrier.open(&peers)?;
         let endpoint = stack.endpoint(options.port, options.config.clone())?;
         output.print(introduce(&options, &stack, &endpoint)).await;
         // A command may stand before the longest message.
         const COMMAND: usize = 64;
-        let longest = options.config.max_message_size.saturating_add(COMMAND);
+        let longest = options
+            .config
+            .association
+            .max_message_size
+            .saturating_add(COMMAND);
         let input = source
             .map(|source| input::start(source, longest))
             .transpose()?;
@@ -371,7 +375,7 @@ impl Program {
         match input {
             Some(Input::Line(line)) => self.take_line(&line),
             Some(Input::TooLong(bytes)) => {
-                let most = self.options.config.max_message_size;
+                let most = self.options.config.association.max_message_size;
                 let text =
                     format!("a line of {bytes} bytes is not sent: max_message_size is {most}");
                 self.tell(Record::error(text));

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use sctp::{
-    AssociationStatistics, CannotStartCause, EndpointConfig, LostCause, PathAddress, PathChange,
+    AssociationConfig, AssociationStatistics, CannotStartCause, LostCause, PathAddress, PathChange,
     PathState, ReceivedMessage,
 };
 
@@ -78,7 +78,7 @@ impl PortAssociation {
     pub(super) fn assemble(
         &mut self,
         part: &Part<'_>,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Result<Option<ReceivedMessage>, TooLarge> {
         let in_parts = config.partial_delivery_point <= config.a_rwnd as usize;
         let payload = if in_parts || (part.ends && self.partial.is_empty()) {
@@ -214,7 +214,7 @@ pub(super) struct Connecting {
     pub(super) remote: SocketAddr,
     pub(super) since: Instant,
     /// What holds for it.
-    pub(super) config: EndpointConfig,
+    pub(super) config: AssociationConfig,
     pub(super) reply: ConnectReply,
 }
 

@@ -40,6 +40,7 @@ impl Port {
         let local = query.locals().first().copied();
         let send_buffer = self
             .config
+            .association
             .send_buffer
             .min(self.main.socket().send_buffer());
         let parameters = AssociationParameters {
@@ -52,7 +53,7 @@ impl Port {
             peer,
             peer_encapsulation_port: None,
             outbound_streams,
-            max_message_size: self.config.max_message_size.min(send_buffer),
+            max_message_size: self.config.association.max_message_size.min(send_buffer),
         };
         let service = Arc::clone(self.context.mailbox.service());
         let shared = Arc::new(AssociationShared::new(parameters, service));

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use sctp::{EndpointConfig, PathConfig};
+use sctp::{AssociationConfig, EndpointConfig, PathConfig};
 
 use super::calls::set_option;
 use super::layout::{
@@ -25,6 +25,7 @@ pub(super) const FUTURE: i32 = 0;
 
 /// Gives a new socket its settings.
 pub(super) fn apply_to_socket(socket: BorrowedFd<'_>, config: &EndpointConfig) -> io::Result<()> {
+    let association = &config.association;
     let set = Setter { socket };
     for (kind, wanted) in [
         (SCTP_ASSOC_CHANGE, true),
@@ -33,7 +34,7 @@ pub(super) fn apply_to_socket(socket: BorrowedFd<'_>, config: &EndpointConfig) -
         (SCTP_SEND_FAILED_EVENT, true),
         (SCTP_SHUTDOWN_EVENT, true),
         (SCTP_PARTIAL_DELIVERY_EVENT, true),
-        (SCTP_SENDER_DRY_EVENT, config.sender_dry_events),
+        (SCTP_SENDER_DRY_EVENT, association.sender_dry_events),
     ] {
         let event = Structure::new(8)
             .with(4, kind.to_ne_bytes())
@@ -43,22 +44,30 @@ pub(super) fn apply_to_socket(socket: BorrowedFd<'_>, config: &EndpointConfig) -
     set.number("receive information", SCTP_RECVRCVINFO, 1)?;
     // Between its parts, messages of other associations, but none of the same one.
     set.number("fragment_interleave", SCTP_FRAGMENT_INTERLEAVE, 1)?;
-    if config.partial_delivery_point <= config.a_rwnd as usize {
-        let point = u32::try_from(config.partial_delivery_point).unwrap_or(u32::MAX);
+    if association.partial_delivery_point <= association.a_rwnd as usize {
+        let point = u32::try_from(association.partial_delivery_point).unwrap_or(u32::MAX);
         set.number("partial_delivery_point", SCTP_PARTIAL_DELIVERY_POINT, point)?;
     }
-    let exposed = 1 + u32::from(config.potentially_failed_events);
+    let exposed = 1 + u32::from(association.potentially_failed_events);
     set.of_association(
         "potentially_failed_events",
         SCTP_EXPOSE_POTENTIALLY_FAILED_STATE,
         FUTURE,
         exposed,
     )?;
-    apply_to_future(socket, config)
+    let cookie_life = milliseconds(config.valid_cookie_life).max(1);
+    let parameters = Structure::new(20)
+        .with(0, FUTURE.to_ne_bytes())
+        .with(16, cookie_life.to_ne_bytes());
+    set.option("valid_cookie_life", SCTP_ASSOCINFO, &parameters)?;
+    apply_to_future(socket, association)
 }
 
 /// Gives the associations that are still to come their settings.
-pub(super) fn apply_to_future(socket: BorrowedFd<'_>, config: &EndpointConfig) -> io::Result<()> {
+pub(super) fn apply_to_future(
+    socket: BorrowedFd<'_>,
+    config: &AssociationConfig,
+) -> io::Result<()> {
     let init = Structure::new(8)
         .with(0, config.outbound_streams.max(1).to_ne_bytes())
         .with(2, config.max_inbound_streams.max(1).to_ne_bytes())
@@ -73,38 +82,24 @@ pub(super) fn apply_to_future(socket: BorrowedFd<'_>, config: &EndpointConfig) -
 pub(super) fn apply_to_association(
     socket: BorrowedFd<'_>,
     association: i32,
-    config: &EndpointConfig,
+    config: &AssociationConfig,
 ) -> io::Result<()> {
     let set = Setter { socket };
     let rto = Structure::new(16)
         .with(0, association.to_ne_bytes())
-        .with(4, milliseconds(config.rto_initial).max(1).to_ne_bytes())
-        .with(8, milliseconds(config.rto_max).max(1).to_ne_bytes())
-        .with(12, milliseconds(config.rto_min).max(1).to_ne_bytes());
-    set.option("rto_initial, rto_min and rto_max", SCTP_RTOINFO, &rto)?;
-    let parameters = Structure::new(20)
-        .with(0, association.to_ne_bytes())
         .with(
             4,
-            short(config.association_max_retrans).max(1).to_ne_bytes(),
+            milliseconds(config.path.rto_initial).max(1).to_ne_bytes(),
         )
-        .with(
-            16,
-            milliseconds(config.valid_cookie_life).max(1).to_ne_bytes(),
-        );
-    set.option(
-        "association_max_retrans and valid_cookie_life",
-        SCTP_ASSOCINFO,
-        &parameters,
-    )?;
-    let path = PathConfig {
-        heartbeats: Some(config.heartbeats),
-        hb_interval: Some(config.hb_interval),
-        path_max_retrans: Some(config.path_max_retrans),
-        potentially_failed_max_retrans: None,
-        mtu: (!config.path_mtu_discovery).then_some(config.mtu),
-    };
-    apply_to_path(socket, association, None, &path)?;
+        .with(8, milliseconds(config.path.rto_max).max(1).to_ne_bytes())
+        .with(12, milliseconds(config.path.rto_min).max(1).to_ne_bytes());
+    set.option("rto_initial, rto_min and rto_max", SCTP_RTOINFO, &rto)?;
+    let parameters = Structure::new(20).with(0, association.to_ne_bytes()).with(
+        4,
+        short(config.association_max_retrans).max(1).to_ne_bytes(),
+    );
+    set.option("association_max_retrans", SCTP_ASSOCINFO, &parameters)?;
+    apply_to_path(socket, association, None, &config.path)?;
     let immediately = config.sack_delay.is_zero() || config.sack_frequency <= 1;
     let frequency = if immediately {
         1
@@ -119,19 +114,7 @@ pub(super) fn apply_to_association(
         )
         .with(8, frequency.to_ne_bytes());
     set.option("sack_delay and sack_frequency", SCTP_DELAYED_SACK, &sack)?;
-    set.of_association("max_burst", SCTP_MAX_BURST, association, config.max_burst)?;
-    let potentially_failed = if config.potentially_failed {
-        short(config.potentially_failed_max_retrans)
-    } else {
-        u16::MAX
-    };
-    let switchover = config.primary_switchover_max_retrans;
-    let thresholds = Thresholds {
-        path_max_retrans: short(config.path_max_retrans),
-        potentially_failed,
-        switchover: switchover.map_or(u16::MAX, |errors| short(errors).max(potentially_failed)),
-    };
-    thresholds.set(&set, association, None)
+    set.of_association("max_burst", SCTP_MAX_BURST, association, config.max_burst)
 }
 
 /// Gives one path its settings, or all of an association (`remote` is `None`).
@@ -141,36 +124,23 @@ pub(super) fn apply_to_path(
     remote: Option<SocketAddr>,
     config: &PathConfig,
 ) -> io::Result<()> {
-    let mut flags = match config.heartbeats {
-        Some(true) => SPP_HB_ENABLE,
-        Some(false) => SPP_HB_DISABLE,
-        None => 0,
+    let interval = milliseconds(config.hb_interval);
+    let mut flags = if config.heartbeats {
+        SPP_HB_ENABLE
+    } else {
+        SPP_HB_DISABLE
     };
-    let mut interval = 0;
-    if let Some(configured) = config.hb_interval {
-        interval = milliseconds(configured);
-        if config.heartbeats.is_none() {
-            // The kernel takes no interval without it.
-            flags |= SPP_HB_ENABLE;
-        }
-        if interval == 0 {
-            flags |= SPP_HB_TIME_IS_ZERO;
-        }
+    if interval == 0 {
+        flags |= SPP_HB_TIME_IS_ZERO;
     }
-    let mtu = match config.mtu {
-        Some(mtu) => {
-            flags |= SPP_PMTUD_DISABLE;
-            u32::try_from(mtu).unwrap_or(u32::MAX)
-        }
-        None if remote.is_none() => {
-            flags |= SPP_PMTUD_ENABLE;
-            0
-        }
-        None => 0,
+    let mtu = if config.path_mtu_discovery {
+        flags |= SPP_PMTUD_ENABLE;
+        0
+    } else {
+        flags |= SPP_PMTUD_DISABLE;
+        u32::try_from(config.mtu).unwrap_or(u32::MAX)
     };
-    let path_max_retrans = config
-        .path_max_retrans
-        .map_or(0, |errors| short(errors).max(1));
+    let path_max_retrans = short(config.path_max_retrans).max(1);
     let parameters = PathParameters {
         remote,
         interval,
@@ -181,13 +151,16 @@ pub(super) fn apply_to_path(
     let set = Setter { socket };
     let name = "hb_interval, heartbeats, path_max_retrans and mtu";
     set.option(name, SCTP_PEER_ADDR_PARAMS, &parameters.encode(association))?;
-    let Some(potentially_failed) = config.potentially_failed_max_retrans else {
-        return Ok(());
+    let potentially_failed = if config.potentially_failed {
+        short(config.potentially_failed_max_retrans)
+    } else {
+        u16::MAX
     };
+    let switchover = config.primary_switchover_max_retrans;
     let thresholds = Thresholds {
         path_max_retrans,
-        potentially_failed: short(potentially_failed),
-        switchover: u16::MAX,
+        potentially_failed,
+        switchover: switchover.map_or(u16::MAX, |errors| short(errors).max(potentially_failed)),
     };
     thresholds.set(&set, association, remote)
 }
@@ -307,13 +280,13 @@ impl Setter<'_> {
 }
 
 /// How long it takes until a peer that does not answer an INIT is given up.
-pub(super) fn time_to_give_up(config: &EndpointConfig) -> Duration {
-    let mut timeout = config.rto_initial;
+pub(super) fn time_to_give_up(config: &AssociationConfig) -> Duration {
+    let mut timeout = config.path.rto_initial;
     let mut sum = Duration::ZERO;
     // The kernel counts no further.
     for _ in 0..=config.max_init_retransmits.clamp(1, u32::from(u16::MAX)) {
         sum = sum.saturating_add(timeout);
-        timeout = timeout.saturating_mul(2).min(config.rto_max);
+        timeout = timeout.saturating_mul(2).min(config.path.rto_max);
     }
     sum
 }

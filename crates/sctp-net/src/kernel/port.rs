@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sctp::{
-    AssociationId, AssociationStatistics, AssociationStatus, Connect, EndpointConfig, LostCause,
-    PathError,
+    AssociationConfig, AssociationId, AssociationStatistics, AssociationStatus, Connect,
+    EndpointConfig, LostCause, PathError,
 };
 use tokio::sync::oneshot;
 
@@ -150,7 +150,7 @@ impl Port {
             return;
         };
         let addresses: Vec<IpAddr> = to.peer.iter().map(|path| path.remote).collect();
-        let config = to.config.as_ref().unwrap_or(&self.config);
+        let config = to.config.as_ref().unwrap_or(&self.config.association);
         match self.begin(&addresses, to.port, to.config.as_ref()) {
             Ok(assoc_id) => {
                 let connecting = Connecting {
@@ -187,7 +187,7 @@ impl Port {
         &self,
         addresses: &[IpAddr],
         port: u16,
-        config: Option<&EndpointConfig>,
+        config: Option<&AssociationConfig>,
     ) -> io::Result<i32> {
         let socket = self.main.socket();
         let Some(config) = config else {
@@ -196,7 +196,7 @@ impl Port {
         // The socket's settings hold for what begins now.
         let applied = options::apply_to_future(socket.as_fd(), config);
         let assoc_id = applied.and_then(|()| socket.connect(addresses, port));
-        options::apply_to_future(socket.as_fd(), &self.config)?;
+        options::apply_to_future(socket.as_fd(), &self.config.association)?;
         assoc_id
     }
 

@@ -161,7 +161,7 @@ impl Port {
     /// message, and who waits for the end need not receive. A window more is the most. Returns whether to go on
     /// reading later.
     fn read_beyond(&mut self, id: AssociationId, turn: &mut usize) -> bool {
-        let most = self.config.a_rwnd as usize;
+        let most = self.config.association.a_rwnd as usize;
         loop {
             let Some(association) = self.associations.get_mut(&id) else {
                 return true;
@@ -227,7 +227,7 @@ impl Port {
         let Some((id, association)) = association else {
             return Some(Received::Nothing);
         };
-        match association.assemble(&part, &self.config) {
+        match association.assemble(&part, &self.config.association) {
             Ok(Some(message)) => Some(Received::Message(id, message)),
             Ok(None) => Some(Received::Nothing),
             Err(TooLarge) => {

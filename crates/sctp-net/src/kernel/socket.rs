@@ -80,12 +80,13 @@ impl Socket {
             let plain = 0i32.to_ne_bytes();
             calls::set_option(socket.as_fd(), SCTP_I_WANT_MAPPED_V4_ADDR, &plain)?;
         }
-        let room = config.send_buffer.max(config.max_message_size);
+        let association = &config.association;
+        let room = association.send_buffer.max(association.max_message_size);
         // Who may go beyond the system's limits does, for others the kernel caps silently.
         if setsockopt(&socket, sockopt::SndBufForce, &room).is_err() {
             socket.set_send_buffer_size(room)?;
         }
-        let window = config.a_rwnd as usize;
+        let window = association.a_rwnd as usize;
         if setsockopt(&socket, sockopt::RcvBufForce, &window).is_err() {
             socket.set_recv_buffer_size(window)?;
         }

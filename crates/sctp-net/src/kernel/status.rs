@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_getres};
 use sctp::{
-    AssociationState, AssociationStatistics, AssociationStatus, Extensions, PathAddress, PathError, PathState,
-    PathStatus,
+    AssociationState, AssociationStatistics, AssociationStatus, Extensions, PathAddress, PathError,
+    PathState, PathStatus,
 };
 
 use super::calls::{get_option, set_option};

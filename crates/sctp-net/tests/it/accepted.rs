@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 
 use crate::common::{Pair, carrier, on_stream, pair_over, quick, within};
-use sctp_net::{Association, CloseCause, EndpointConfig, Notification, SendError, SendInfo};
+use sctp_net::{Association, CloseCause, Notification, SendError, SendInfo};
 
 /// What ends the association while messages wait behind the peer's closed window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +92,10 @@ fn what_was_accepted_comes_back_when_the_runtime_is_shut_down() {
 
 /// An association whose buffers take a few messages, and whose server reads nothing.
 async fn stuck_pair() -> Pair {
-    let config = EndpointConfig {
-        a_rwnd: 3 * MESSAGE as u32,
-        max_message_size: MESSAGE,
-        send_buffer: 6 * MESSAGE,
-        ..quick()
-    };
+    let config = quick()
+        .a_rwnd(3 * MESSAGE as u32)
+        .max_message_size(MESSAGE)
+        .send_buffer(6 * MESSAGE);
     let carrier = || sctp_net::UdpCarrierConfig {
         close_timeout: Duration::from_millis(200),
         ..carrier("127.0.0.1")

@@ -10,9 +10,9 @@ use std::time::Duration;
 use crate::common::{echo, on_stream, pattern, within};
 use bytes::Bytes;
 use sctp_net::{
-    Association, AssociationState, CannotStartCause, CloseCause, ConnectError, ConnectTo, Endpoint,
-    EndpointConfig, EndpointEvent, KernelCarrierConfig, LostCause, Notification, PathConfig,
-    PathError, PathState, SendError, SendInfo, Stack,
+    Association, AssociationConfig, AssociationState, CannotStartCause, CloseCause, ConnectError,
+    ConnectTo, Endpoint, EndpointConfig, EndpointEvent, KernelCarrierConfig, LostCause,
+    Notification, PathError, PathState, SendError, SendInfo, Stack,
 };
 use test_support::KernelPeer;
 
@@ -246,25 +246,23 @@ fn an_association_is_known_and_changed_path_by_path() {
         || async {
             let here = ["10.91.1.2", "10.91.2.2"];
             let stack = kernel(&here);
-            let config = EndpointConfig {
-                outbound_streams: 7,
-                max_inbound_streams: 5,
-                sender_dry_events: true,
-                ..EndpointConfig::default()
-            };
+            let config = EndpointConfig::default()
+                .outbound_streams(7)
+                .max_inbound_streams(5)
+                .sender_dry_events(true);
             let server = stack.endpoint(0, config.clone()).unwrap();
             let client = stack.endpoint(0, config).unwrap();
             let to = ConnectTo {
                 addresses: addresses(&here),
                 port: server.port(),
                 encapsulation_port: None,
-                config: Some(EndpointConfig {
-                    outbound_streams: 3,
-                    max_inbound_streams: 5,
-                    rto_initial: Duration::from_millis(700),
-                    rto_min: Duration::from_millis(600),
-                    ..EndpointConfig::default()
-                }),
+                config: Some(
+                    AssociationConfig::default()
+                        .outbound_streams(3)
+                        .max_inbound_streams(5)
+                        .rto_initial(Duration::from_millis(700))
+                        .rto_min(Duration::from_millis(600)),
+                ),
             };
             let association = within(client.connect_to(to)).await.unwrap();
             let other = within(server.accept()).await.unwrap();
@@ -311,17 +309,13 @@ fn an_association_is_known_and_changed_path_by_path() {
             assert_eq!(status.primary, second);
             assert_eq!(status.paths[1].state, PathState::Active);
 
-            let config = EndpointConfig {
-                rto_max: Duration::from_millis(900),
-                ..EndpointConfig::default()
-            };
+            let config = AssociationConfig::default().rto_max(Duration::from_millis(900));
+            let path = config
+                .path
+                .heartbeats(false)
+                .path_max_retrans(2)
+                .potentially_failed_max_retrans(1);
             association.configure(config).await.unwrap();
-            let path = PathConfig {
-                heartbeats: Some(false),
-                path_max_retrans: Some(2),
-                potentially_failed_max_retrans: Some(1),
-                ..PathConfig::default()
-            };
             association.configure_path(second, path).await.unwrap();
 
             let notifications = other.notifications();
@@ -425,13 +419,11 @@ fn ends_are_told_as_they_were() {
             "{error:?}"
         );
         // Nobody there at all.
-        let quick = EndpointConfig {
-            rto_initial: Duration::from_millis(50),
-            rto_min: Duration::from_millis(50),
-            rto_max: Duration::from_millis(100),
-            max_init_retransmits: 2,
-            ..EndpointConfig::default()
-        };
+        let quick = EndpointConfig::default()
+            .rto_initial(Duration::from_millis(50))
+            .rto_min(Duration::from_millis(50))
+            .rto_max(Duration::from_millis(100))
+            .max_init_retransmits(2);
         let wide = kernel(&["0.0.0.0"]);
         let endpoint = wide.endpoint(0, quick).unwrap();
         let silent = addresses(&["10.91.1.77"])[0];

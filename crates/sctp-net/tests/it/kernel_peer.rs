@@ -25,12 +25,10 @@ const ENCAPSULATION_PORT: u16 = 9899;
 
 /// Quick to find out that a path is dead, as a signalling network would set it.
 fn quick() -> EndpointConfig {
-    EndpointConfig {
-        rto_initial: Duration::from_millis(500),
-        rto_min: Duration::from_millis(300),
-        rto_max: Duration::from_secs(2),
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .rto_initial(Duration::from_millis(500))
+        .rto_min(Duration::from_millis(300))
+        .rto_max(Duration::from_secs(2))
 }
 
 fn addresses(texts: &[&str]) -> Vec<IpAddr> {
@@ -388,11 +386,7 @@ fn we_take_the_kernels_restart() {
     with_kernel(|kernel| async move {
         let stack = raw();
         // A probe of ours would tell us that the peer knows us no more, before it comes back.
-        let config = EndpointConfig {
-            heartbeats: false,
-            path_mtu_discovery: false,
-            ..quick()
-        };
+        let config = quick().heartbeats(false).path_mtu_discovery(false);
         let endpoint = stack.endpoint(87, config).unwrap();
         let local = "FROM=10.91.1.2,10.91.2.2 FROM_PORT=8700";
         let command = format!("{local} peer abort 87 {}", OURS.join(","));

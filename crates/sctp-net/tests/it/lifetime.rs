@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::common::{self, connect, echo, on_stream, pair, patient, pattern, quick, stack, within};
 use sctp_net::{
-    CannotStartCause, CloseCause, ConnectError, EndpointConfig, EndpointEvent, LostCause, SendInfo,
-    Stack, UdpCarrierConfig,
+    CannotStartCause, CloseCause, ConnectError, EndpointEvent, LostCause, SendInfo, Stack,
+    UdpCarrierConfig,
 };
 
 #[tokio::test]
@@ -92,10 +92,7 @@ async fn dropping_the_last_handle_shuts_down() {
 #[tokio::test]
 async fn nobody_there() {
     let quiet = stack();
-    let config = EndpointConfig {
-        max_init_retransmits: 2,
-        ..quick()
-    };
+    let config = quick().max_init_retransmits(2);
     let endpoint = quiet.endpoint(0, config).unwrap();
     // A socket that never answers.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -353,11 +350,7 @@ async fn an_endpoint_associates_with_many_and_receives_from_all_in_one_place() {
 #[tokio::test]
 async fn a_one_to_many_endpoint_that_nobody_reads_holds_its_senders() {
     let (client_stack, server_stack) = (stack(), stack());
-    let config = EndpointConfig {
-        a_rwnd: 64 * 1024,
-        send_buffer: 64 * 1024,
-        ..quick()
-    };
+    let config = quick().a_rwnd(64 * 1024).send_buffer(64 * 1024);
     let server = server_stack.one_to_many(5060, config.clone()).unwrap();
     let endpoint = client_stack.endpoint(0, config).unwrap();
     let association = connect(&endpoint, &server_stack, 5060).await;

@@ -31,7 +31,7 @@ fn packets_larger_than_the_path_carries_arrive() {
 /// Messages that fill packets of 1500 bytes, and of more than an interface takes, both ways.
 async fn transfer() {
     for mtu in [1500, 32_768] {
-        let config = EndpointConfig { mtu, ..quick() };
+        let config = quick().mtu(mtu);
         transfer_with(config).await;
     }
 }

@@ -6,10 +6,7 @@ use crate::common::{
     self, carrier, echo, lossy_carrier, on_stream, pair, pair_over, pattern, quick, within,
 };
 use bytes::Bytes;
-use sctp_net::{
-    CloseCause, EndpointConfig, Impairment, Jitter, LinkConfig, SendError, SendInfo,
-    UdpCarrierConfig,
-};
+use sctp_net::{CloseCause, Impairment, Jitter, LinkConfig, SendError, SendInfo, UdpCarrierConfig};
 
 #[tokio::test]
 async fn echo_over_ipv4_and_ipv6() {
@@ -61,12 +58,10 @@ async fn a_wildcard_address_answers_from_where_it_was_asked() {
 
 #[tokio::test]
 async fn messages_of_all_sizes_arrive_whole_and_in_order() {
-    let config = EndpointConfig {
-        a_rwnd: 4 << 20,
-        max_message_size: 1 << 20,
-        send_buffer: 2 << 20,
-        ..quick()
-    };
+    let config = quick()
+        .a_rwnd(4 << 20)
+        .max_message_size(1 << 20)
+        .send_buffer(2 << 20);
     let pair = pair(config).await;
     let sizes = [
         1,
@@ -105,11 +100,9 @@ async fn messages_of_all_sizes_arrive_whole_and_in_order() {
 async fn many_streams_keep_their_order_each() {
     const STREAMS: u16 = 500;
     const ROUNDS: usize = 5;
-    let config = EndpointConfig {
-        outbound_streams: STREAMS,
-        max_inbound_streams: STREAMS,
-        ..quick()
-    };
+    let config = quick()
+        .outbound_streams(STREAMS)
+        .max_inbound_streams(STREAMS);
     let pair = pair(config).await;
     assert_eq!(pair.client.outbound_streams(), STREAMS);
     let sender = pair.client.clone();
@@ -216,11 +209,7 @@ async fn everything_arrives_over_a_network_that_delays_reorders_and_duplicates()
 
 #[tokio::test]
 async fn a_slow_receiver_holds_its_sender() {
-    let config = EndpointConfig {
-        a_rwnd: 128 * 1024,
-        send_buffer: 128 * 1024,
-        ..quick()
-    };
+    let config = quick().a_rwnd(128 * 1024).send_buffer(128 * 1024);
     let pair = pair(config).await;
     let payload = Bytes::from(vec![1; 1000]);
     let mut sent = 0;
@@ -278,11 +267,7 @@ async fn a_slow_receiver_holds_its_sender() {
 
 #[tokio::test]
 async fn senders_that_wait_get_equal_turns() {
-    let config = EndpointConfig {
-        a_rwnd: 64 * 1024,
-        send_buffer: 64 * 1024,
-        ..quick()
-    };
+    let config = quick().a_rwnd(64 * 1024).send_buffer(64 * 1024);
     let pair = pair(config).await;
     let senders: Vec<_> = (0..4)
         .map(|stream| {
@@ -315,10 +300,7 @@ async fn senders_that_wait_get_equal_turns() {
 
 #[tokio::test]
 async fn a_message_larger_than_the_send_buffer_is_refused() {
-    let config = EndpointConfig {
-        send_buffer: 1000,
-        ..quick()
-    };
+    let config = quick().send_buffer(1000);
     let pair = pair(config).await;
     for (bytes, result) in [(1001, Err(SendError::TooLarge)), (1000, Ok(()))] {
         let payload = common::pattern(bytes, bytes);
@@ -333,7 +315,7 @@ async fn a_message_larger_than_the_send_buffer_is_refused() {
 async fn what_cannot_be_sent_is_refused() {
     let pair = pair(quick()).await;
     let streams = pair.client.outbound_streams();
-    let limit = quick().max_message_size;
+    let limit = quick().association.max_message_size;
     for (info, payload, error) in [
         (
             on_stream(streams),
@@ -353,11 +335,7 @@ async fn what_cannot_be_sent_is_refused() {
 
 #[tokio::test]
 async fn messages_given_together_leave_together_and_wait_for_no_task() {
-    let config = EndpointConfig {
-        heartbeats: false,
-        path_mtu_discovery: false,
-        ..quick()
-    };
+    let config = quick().heartbeats(false).path_mtu_discovery(false);
     let (ours, theirs) = (carrier("127.0.0.1"), carrier("127.0.0.1"));
     // The peer lives elsewhere: this thread is about to be blocked.
     let elsewhere = tokio::runtime::Builder::new_multi_thread()
@@ -410,11 +388,7 @@ async fn messages_given_together_leave_together_and_wait_for_no_task() {
 
 #[tokio::test]
 async fn messages_given_together_find_the_same_bounds() {
-    let config = EndpointConfig {
-        a_rwnd: 4_000,
-        send_buffer: 10_000,
-        ..quick()
-    };
+    let config = quick().a_rwnd(4_000).send_buffer(10_000);
     let pair = pair(config).await;
     // The peer does not receive: its window, its inbox, the engine's buffer and the outbox fill up.
     let mut given = 0;
@@ -459,12 +433,10 @@ async fn packets_that_come_together_are_acknowledged_together_where_that_is_aske
             joint_acknowledgement,
             ..carrier("127.0.0.1")
         };
-        let config = EndpointConfig {
-            heartbeats: false,
-            path_mtu_discovery: false,
-            max_burst: 100,
-            ..quick()
-        };
+        let config = quick()
+            .heartbeats(false)
+            .path_mtu_discovery(false)
+            .max_burst(100);
         let pair = pair_over(carrier("127.0.0.1"), receiving, config).await;
         // The first packet is acknowledged at once, and opens the window.
         let mut received = Vec::new();

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use crate::common::{LIMIT, carrier, echo, on_stream, pattern, quick, within};
 use bytes::Bytes;
-use sctp_net::{
-    Association, CannotStartCause, CloseCause, ConnectError, EndpointConfig, SendInfo, Stack,
-};
+use sctp_net::{Association, CannotStartCause, CloseCause, ConnectError, SendInfo, Stack};
 use test_support::{Peer, free_udp_port, require_file};
 
 /// One of the example programs; `None` when it cannot be had.
@@ -224,10 +222,7 @@ async fn their_client_receives_large_messages_on_many_streams() {
     let Some(client) = program("client") else {
         return;
     };
-    let config = EndpointConfig {
-        outbound_streams: 8,
-        ..quick()
-    };
+    let config = quick().outbound_streams(8);
     let stack = Stack::udp(carrier("127.0.0.1")).unwrap();
     let endpoint = stack.endpoint(0, config).unwrap();
     let (mut peer, _) = start_client(&client, &stack, endpoint.port());

@@ -7,8 +7,7 @@ use crate::common::{
     self, carrier, connect, echo, on_stream, patient, pattern, quick, stack, within,
 };
 use sctp_net::{
-    Association, CloseCause, ConnectError, Endpoint, EndpointConfig, EndpointEvent, Stack,
-    UdpCarrierConfig,
+    Association, CloseCause, ConnectError, Endpoint, EndpointEvent, Stack, UdpCarrierConfig,
 };
 
 fn workers(count: usize) -> UdpCarrierConfig {
@@ -69,11 +68,11 @@ async fn all_workers_carry_associations_and_packets_are_steered_to_them() {
 #[tokio::test]
 async fn each_workers_share_of_the_room_holds_a_message() {
     const MESSAGE: usize = 200_000;
-    let config = |max_received_bytes| EndpointConfig {
-        max_message_size: MESSAGE,
-        max_received_bytes,
-        guaranteed_receive_bytes: 0,
-        ..quick()
+    let config = |max_received_bytes| {
+        quick()
+            .max_message_size(MESSAGE)
+            .max_received_bytes(max_received_bytes)
+            .guaranteed_receive_bytes(0)
     };
     let server_stack = Stack::udp(workers(3)).unwrap();
     let error = server_stack

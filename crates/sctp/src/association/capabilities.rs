@@ -3,7 +3,7 @@
 //! Extensions parameter (RFC 5061 section 4.2.7), or by a parameter of its own.
 
 use crate::packet::{ChunkType, ChunkTypeList, Init, Parameter, ParameterBuffer, Tlv};
-use crate::{EndpointConfig, Extensions};
+use crate::{AssociationConfig, Extensions};
 
 /// What one side offers, or what both have agreed on, seen from our side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct Capabilities {
 
 impl Capabilities {
     /// What we offer a peer.
-    pub(crate) fn offered(config: &EndpointConfig) -> Capabilities {
+    pub(crate) fn offered(config: &AssociationConfig) -> Capabilities {
         Capabilities {
             outbound_streams: config.outbound_streams,
             inbound_streams: config.max_inbound_streams,

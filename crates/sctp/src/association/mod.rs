@@ -79,8 +79,8 @@ use shutdown::Shutdown;
 use crate::packet::{Cause, Tsn};
 use crate::replies::Replies;
 use crate::{
-    AbandonedMessages, AssociationId, AssociationState, AssociationStatistics, AssociationStatus,
-    CannotStartCause, EndpointConfig, EndpointStatistics, Event, Extensions, LostCause,
+    AbandonedMessages, AssociationConfig, AssociationId, AssociationState, AssociationStatistics,
+    AssociationStatus, CannotStartCause, EndpointStatistics, Event, Extensions, LostCause,
     PathAddress, PathState, ReceivedMessage, SendError, SendInfo, ShutdownError,
 };
 
@@ -92,7 +92,7 @@ pub(crate) struct Context<'a> {
     pub(crate) local_addresses: &'a Arc<[IpAddr]>,
     /// All addresses of this host.
     pub(crate) host_addresses: &'a [IpAddr],
-    pub(crate) config: &'a EndpointConfig,
+    pub(crate) config: &'a AssociationConfig,
     pub(crate) rng: &'a mut ChaCha12Rng,
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) replies: &'a mut Replies,

@@ -16,7 +16,7 @@ use crate::packet::{
     Causes, Chunk, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,
     Parameter, ParameterBuffer, Parameters, Shutdown, Tsn,
 };
-use crate::{AssociationState, EndpointConfig, Event, PathState, Transmit};
+use crate::{AssociationConfig, AssociationState, Event, PathState, Transmit};
 
 /// The size of our HEARTBEATs, in bytes.
 const HEARTBEAT_SIZE: usize = Heartbeat::OVERHEAD + HEARTBEAT_INFO_LENGTH;
@@ -371,7 +371,11 @@ impl Association {
     }
 
     /// The path for which something is pending; `data_path` is what [`Self::data_path`] gave.
-    fn next_path(&mut self, data_path: Option<PathId>, config: &EndpointConfig) -> Option<PathId> {
+    fn next_path(
+        &mut self,
+        data_path: Option<PathId>,
+        config: &AssociationConfig,
+    ) -> Option<PathId> {
         if let Some(path) = self.pending.cookie_ack {
             return Some(path);
         }

@@ -4,6 +4,7 @@
 //! A path knows nothing of chunks but their sizes, and nothing of the other paths.
 
 mod mtu_discovery;
+mod settings;
 mod watch;
 
 use std::net::IpAddr;
@@ -14,9 +15,11 @@ use super::outstanding::Acknowledged;
 use super::path_id::PathId;
 use super::path_mtu::{Limits, PathMtu};
 use super::rtt::RoundTripTime;
+use settings::PathSettings;
+
 use crate::congestion::{AckedBytes, CongestionController, Rfc9260};
 use crate::packet::{CommonHeader, Tsn};
-use crate::{EndpointConfig, PathAddress, PathConfig, PathState, PathStatus};
+use crate::{AssociationConfig, PathAddress, PathConfig, PathState, PathStatus};
 
 /// A path.
 #[derive(Debug)]
@@ -27,8 +30,7 @@ pub(crate) struct Path {
     error_count: u32,
     /// An ICMP message or an ABORT said that the association is unknown at the address.
     abandoned: bool,
-    /// What was set for this path alone; most have nothing.
-    settings: Option<Box<PathConfig>>,
+    settings: PathSettings,
     mtu: PathMtu,
     /// The nonce of the path MTU probe that was sent last.
     mtu_probe: Option<u64>,
@@ -77,18 +79,19 @@ impl Path {
         id: PathId,
         address: PathAddress,
         state: PathState,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Path {
-        let limits = limits_of(address, config.mtu, config);
-        let mtu = PathMtu::new(limits, config.path_mtu_discovery);
+        let settings = PathSettings::default();
+        let in_force = settings.in_force(config);
+        let mtu = PathMtu::new(limits_of(address, in_force), in_force.path_mtu_discovery);
         Path {
             id,
             address,
             state,
             error_count: 0,
             abandoned: false,
-            settings: None,
-            rtt: RoundTripTime::new(config),
+            rtt: RoundTripTime::new(in_force),
+            settings,
             congestion: controller(mtu.plpmtu(), address.remote),
             mtu,
             mtu_probe: None,
@@ -107,9 +110,15 @@ impl Path {
 
     /// A path to the same address, with the same settings, on which nothing was sent yet: after a restart
     /// of the peer (section 5.2.4, action A).
-    pub(crate) fn restarted(&self, id: PathId, state: PathState, config: &EndpointConfig) -> Path {
+    pub(crate) fn restarted(
+        &self,
+        id: PathId,
+        state: PathState,
+        config: &AssociationConfig,
+    ) -> Path {
         let mut fresh = Path::new(id, self.address, state, config);
         fresh.settings.clone_from(&self.settings);
+        fresh.rtt = RoundTripTime::new(fresh.settings.in_force(config));
         fresh.configure_mtu(config);
         fresh
     }
@@ -126,7 +135,7 @@ impl Path {
 
     /// Learns the peer's encapsulation port, or that there is none, and our own address, from a
     /// packet whose verification tag was right (RFC 6951 sections 5.4 and 5.6).
-    pub(crate) fn learn(&mut self, from: PathAddress, config: &EndpointConfig) {
+    pub(crate) fn learn(&mut self, from: PathAddress, config: &AssociationConfig) {
         // Section 7.2.5.2: another source address may mean another route.
         if self.address.local != from.local && self.data_sent.is_some() {
             self.congestion = controller(self.mtu.plpmtu(), from.remote);
@@ -179,7 +188,7 @@ impl Path {
     }
 
     /// Whether congestion control lets one more packet with data leave (sections 6.1 B and D).
-    pub(crate) fn allows_packet(&self, config: &EndpointConfig) -> bool {
+    pub(crate) fn allows_packet(&self, config: &AssociationConfig) -> bool {
         let burst = self
             .burst_base
             .saturating_add(self.pmdcs().saturating_mul(config.max_burst as usize));
@@ -284,7 +293,7 @@ impl Path {
         &mut self,
         now: Instant,
         in_fast_recovery: bool,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) {
         if self.sack.acknowledged == 0 {
             return;
@@ -346,12 +355,12 @@ impl Path {
 
     /// T3-rtx expired (rules E1 and E2 of section 6.3.3). A zero window probe that is not
     /// answered leaves the congestion window alone (section 6.1 A).
-    pub(crate) fn t3_rtx_expired(&mut self, window_probe: bool, config: &EndpointConfig) {
+    pub(crate) fn t3_rtx_expired(&mut self, window_probe: bool, config: &AssociationConfig) {
         self.t3_rtx = None;
-        self.rtt.back_off(config);
+        self.rtt.back_off(self.settings.in_force(config));
         let is_large_lost = self.large_packet.take().is_some() && !window_probe;
         if is_large_lost {
-            self.mtu.large_packet_lost(config);
+            self.mtu.large_packet_lost(self.settings.in_force(config));
             self.mtu_changed();
         }
         if !window_probe {
@@ -380,14 +389,14 @@ impl Path {
     }
 
     /// Takes in a round-trip time that was measured `now`.
-    pub(crate) fn measure(&mut self, now: Instant, rtt: Duration, config: &EndpointConfig) {
+    pub(crate) fn measure(&mut self, now: Instant, rtt: Duration, config: &AssociationConfig) {
         self.measured = Some(now);
-        self.rtt.measure(rtt, config);
+        self.rtt.measure(rtt, self.settings.in_force(config));
     }
 
     /// Doubles the RTO, as when a control chunk was not answered.
-    pub(crate) fn back_off(&mut self, config: &EndpointConfig) {
-        self.rtt.back_off(config);
+    pub(crate) fn back_off(&mut self, config: &AssociationConfig) {
+        self.rtt.back_off(self.settings.in_force(config));
     }
 
     /// A snapshot.
@@ -406,10 +415,10 @@ impl Path {
     }
 }
 
-/// The limits of path MTU discovery where the largest IP packet has `mtu` bytes: it holds the
-/// headers of IP and, where it is encapsulated, UDP too (RFC 6951 section 5.6).
-fn limits_of(address: PathAddress, mtu: usize, config: &EndpointConfig) -> Limits {
-    Limits::new(mtu, overhead_of(address), address.remote.is_ipv6(), config)
+/// The limits of path MTU discovery: the largest IP packet holds the headers of IP and, where it is
+/// encapsulated, UDP too (RFC 6951 section 5.6).
+fn limits_of(address: PathAddress, config: &PathConfig) -> Limits {
+    Limits::new(overhead_of(address), address.remote.is_ipv6(), config)
 }
 
 fn overhead_of(address: PathAddress) -> usize {

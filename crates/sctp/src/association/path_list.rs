@@ -90,7 +90,7 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EndpointConfig, PathAddress, PathState};
+    use crate::{AssociationConfig, PathAddress, PathState};
 
     fn add(paths: &mut Paths, host: u8) -> PathId {
         let address = PathAddress {
@@ -99,7 +99,14 @@ mod tests {
             encapsulation_port: None,
         };
         paths
-            .add(|id| Path::new(id, address, PathState::Active, &EndpointConfig::default()))
+            .add(|id| {
+                Path::new(
+                    id,
+                    address,
+                    PathState::Active,
+                    &AssociationConfig::default(),
+                )
+            })
             .expect("few were added")
     }
 

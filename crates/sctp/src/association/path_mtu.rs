@@ -12,7 +12,7 @@
 
 use std::time::Instant;
 
-use crate::EndpointConfig;
+use crate::PathConfig;
 use crate::config::ETHERNET_MTU;
 
 /// The search ends when a larger packet could not be larger by more than this.
@@ -91,18 +91,13 @@ pub(crate) struct PathMtu {
 }
 
 impl Limits {
-    /// The limits of a path for which the local interface carries IP packets of `mtu` bytes. IP,
-    /// and what is between it and SCTP, take `overhead` bytes of each.
-    pub(crate) fn new(
-        mtu: usize,
-        overhead: usize,
-        is_ipv6: bool,
-        config: &EndpointConfig,
-    ) -> Limits {
+    /// The limits of a path where IP, and what is between it and SCTP, take `overhead` bytes of each
+    /// packet.
+    pub(crate) fn new(overhead: usize, is_ipv6: bool, config: &PathConfig) -> Limits {
         // What every host must be able to receive (RFC 1122 section 3.3.3), every link to carry
         // (RFC 8200 section 5).
         let least_packet = if is_ipv6 { 1280 } else { 576 };
-        let max = mtu.saturating_sub(overhead) & !3;
+        let max = config.mtu.saturating_sub(overhead) & !3;
         let min = (least_packet - overhead).min(max) & !3;
         Limits {
             overhead,
@@ -209,7 +204,7 @@ impl PathMtu {
     }
 
     /// That probe packet leaves.
-    pub(crate) fn probe_sent(&mut self, now: Instant, config: &EndpointConfig) {
+    pub(crate) fn probe_sent(&mut self, now: Instant, config: &PathConfig) {
         self.probe = Probe::Sent(now + config.probe_timer);
         self.data_sent = false;
     }
@@ -220,7 +215,7 @@ impl PathMtu {
     }
 
     /// The probe packet has arrived.
-    pub(crate) fn probe_acknowledged(&mut self, now: Instant, config: &EndpointConfig) {
+    pub(crate) fn probe_acknowledged(&mut self, now: Instant, config: &PathConfig) {
         if !matches!(self.probe, Probe::Sent(_)) {
             return;
         }
@@ -250,7 +245,7 @@ impl PathMtu {
     }
 
     /// Does what is due.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, config: &EndpointConfig) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, config: &PathConfig) {
         if self.timeout().is_none_or(|timeout| timeout > now) {
             return;
         }
@@ -261,7 +256,7 @@ impl PathMtu {
     }
 
     /// PROBE_TIMER expired. That says nothing of congestion, nor of whether the path works.
-    fn probe_failed(&mut self, now: Instant, config: &EndpointConfig) {
+    fn probe_failed(&mut self, now: Instant, config: &PathConfig) {
         self.probe_count += 1;
         self.ceiling = self.ceiling.min(self.probed_size);
         let again = self.probe_count < config.max_probes;
@@ -298,7 +293,7 @@ impl PathMtu {
     }
 
     /// Chooses the next size, or ends the search.
-    fn search_on(&mut self, now: Instant, config: &EndpointConfig) {
+    fn search_on(&mut self, now: Instant, config: &PathConfig) {
         let range = self.range();
         if self.plpmtu >= self.limits.max || range <= LEAST_GAIN {
             self.rest(now, config);
@@ -321,7 +316,7 @@ impl PathMtu {
     }
 
     /// Nothing more to find out for now.
-    fn rest(&mut self, now: Instant, config: &EndpointConfig) {
+    fn rest(&mut self, now: Instant, config: &PathConfig) {
         if self.plpmtu >= self.limits.base {
             self.state = State::SearchComplete;
         }
@@ -366,7 +361,7 @@ impl PathMtu {
     /// to be confirmed by a probe. When as many of that size are lost before it is, the path does
     /// not carry BASE_PLPMTU either, and MIN_PLPMTU is left: the probes alone would take a minute to
     /// find that out, and by then the path counts as inactive.
-    pub(crate) fn large_packet_lost(&mut self, config: &EndpointConfig) {
+    pub(crate) fn large_packet_lost(&mut self, config: &PathConfig) {
         self.losses += 1;
         if self.losses < config.max_probes {
             return;
@@ -388,7 +383,7 @@ impl PathMtu {
         &mut self,
         now: Instant,
         size: usize,
-        config: &EndpointConfig,
+        config: &PathConfig,
     ) -> PacketTooBig {
         let size = size & !3;
         let probed = match self.probe {

@@ -17,7 +17,7 @@ use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
 use super::stream_set::StreamSet;
 use super::streams::{InboundStreams, PartialMessage, SequenceNumberReused};
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
-use crate::{EndpointConfig, ReceivedMessage};
+use crate::{AssociationConfig, ReceivedMessage};
 pub(crate) use forward_tsn::Forwarding;
 use window::least_window;
 
@@ -91,7 +91,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// A receiver for a peer whose first TSN will be `initial`, on `streams` streams.
-    pub(crate) fn new(initial: Tsn, streams: u16, config: &EndpointConfig) -> Receiver {
+    pub(crate) fn new(initial: Tsn, streams: u16, config: &AssociationConfig) -> Receiver {
         Receiver {
             tsns: ReceivedTsns::new(initial, bounds_of(config)),
             reassembly: Reassembly::new(initial, config.max_message_size),
@@ -111,7 +111,7 @@ impl Receiver {
     }
 
     /// Takes up settings that have changed. What is held beyond new bounds stays.
-    pub(crate) fn reconfigured(&mut self, config: &EndpointConfig) {
+    pub(crate) fn reconfigured(&mut self, config: &AssociationConfig) {
         self.tsns.set_bounds(bounds_of(config));
         self.reassembly
             .set_max_message_size(config.max_message_size);
@@ -119,7 +119,7 @@ impl Receiver {
     }
 
     /// Begins anew for a peer that restarted; messages that were ready stay.
-    pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, config: &EndpointConfig) {
+    pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, config: &AssociationConfig) {
         let mut fresh = Receiver::new(initial, streams, config);
         fresh.aborted = self.streams.close();
         while let Some(message) = self.streams.pop() {
@@ -197,7 +197,7 @@ impl Receiver {
         packet: &Bytes,
         path: PathId,
         budget: usize,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Result<Reception, FatalData> {
         if data.user_data.is_empty() {
             return Err(FatalData::NoUserData);
@@ -311,7 +311,7 @@ impl Receiver {
         tsn: Tsn,
         size: usize,
         full: FullBuffer,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Result<(), FatalData> {
         if tsn != self.tsns.cumulative().next()
             || self.streams.is_ready()
@@ -328,7 +328,7 @@ impl Receiver {
 
     /// Has the fragments of the message at the cumulative TSN count as none, when the association
     /// holds as many as it may: the message may have more of them.
-    fn join_fragments(&mut self, config: &EndpointConfig) {
+    fn join_fragments(&mut self, config: &AssociationConfig) {
         if self.held() >= config.max_received_messages {
             self.reassembly.join_fragments(self.tsns.cumulative());
         }
@@ -337,7 +337,7 @@ impl Receiver {
     /// Delivers what has arrived of a message that is not whole (section 6.9), if it is too large
     /// to wait for its end, or there is no room for a packet more of it and the user has nothing
     /// else to receive that would make some.
-    fn deliver_part(&mut self, budget: usize, config: &EndpointConfig) {
+    fn deliver_part(&mut self, budget: usize, config: &AssociationConfig) {
         if !config.delivers_parts() || self.reassembly.is_empty() {
             return;
         }
@@ -354,7 +354,7 @@ impl Receiver {
 
     /// Delivers what has arrived of the message at the cumulative TSN, where messages may be
     /// delivered in parts; tells whether there was something.
-    pub(crate) fn deliver_part_now(&mut self, config: &EndpointConfig) -> bool {
+    pub(crate) fn deliver_part_now(&mut self, config: &AssociationConfig) -> bool {
         let cumulative = self.tsns.cumulative();
         let message = self
             .reassembly
@@ -394,7 +394,7 @@ impl Receiver {
     }
 
     /// Draws the conclusions of a packet after all its chunks.
-    pub(crate) fn end_packet(&mut self, now: Instant, config: &EndpointConfig) {
+    pub(crate) fn end_packet(&mut self, now: Instant, config: &AssociationConfig) {
         self.copies.end_packet();
         let packet = std::mem::take(&mut self.packet);
         self.acknowledgement
@@ -423,7 +423,7 @@ impl Receiver {
     pub(crate) fn receive(
         &mut self,
         budget: usize,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Option<ReceivedMessage> {
         let message = self.streams.pop();
         if let Some(message) = &message {
@@ -492,7 +492,7 @@ impl Receiver {
         &mut self,
         writer: &mut PacketWriter<'_>,
         budget: usize,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> bool {
         let Some(room) = writer.remaining().checked_sub(Sack::OVERHEAD) else {
             return false;
@@ -552,7 +552,7 @@ impl Receiver {
     }
 }
 
-fn bounds_of(config: &EndpointConfig) -> Bounds {
+fn bounds_of(config: &AssociationConfig) -> Bounds {
     Bounds {
         max_distance: config.max_tsn_distance,
         max_ranges: config.max_gap_ack_blocks,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::EndpointConfig;
+use crate::PathConfig;
 
 /// The clock granularity G of rule G1.
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -22,7 +22,7 @@ struct Smoothed {
 
 impl RoundTripTime {
     /// Before any measurement (rule C1).
-    pub(crate) fn new(config: &EndpointConfig) -> RoundTripTime {
+    pub(crate) fn new(config: &PathConfig) -> RoundTripTime {
         RoundTripTime {
             smoothed: None,
             rto: config.rto_initial.min(config.rto_max),
@@ -40,7 +40,7 @@ impl RoundTripTime {
     }
 
     /// Takes in a measurement (rules C2, C3, C6, C7). It ends any back-off.
-    pub(crate) fn measure(&mut self, rtt: Duration, config: &EndpointConfig) {
+    pub(crate) fn measure(&mut self, rtt: Duration, config: &PathConfig) {
         let smoothed = match self.smoothed {
             None => Smoothed {
                 srtt: rtt,
@@ -66,7 +66,7 @@ impl RoundTripTime {
     }
 
     /// Doubles the timeout (rule E2 of section 6.3.3).
-    pub(crate) fn back_off(&mut self, config: &EndpointConfig) {
+    pub(crate) fn back_off(&mut self, config: &PathConfig) {
         self.rto = self.rto.saturating_mul(2).min(config.rto_max);
     }
 }
@@ -80,11 +80,8 @@ fn weigh(old: Duration, new: Duration, weight: f64) -> Duration {
 mod tests {
     use super::*;
 
-    fn config() -> EndpointConfig {
-        EndpointConfig {
-            rto_min: Duration::from_millis(10),
-            ..EndpointConfig::default()
-        }
+    fn config() -> PathConfig {
+        PathConfig::default().rto_min(Duration::from_millis(10))
     }
 
     fn milliseconds(milliseconds: u64) -> Duration {
@@ -107,7 +104,7 @@ mod tests {
 
     #[test]
     fn stays_between_its_bounds() {
-        let config = EndpointConfig::default();
+        let config = PathConfig::default();
         let mut rtt = RoundTripTime::new(&config);
         rtt.measure(Duration::ZERO, &config);
         assert_eq!(rtt.rto(), config.rto_min);
@@ -117,7 +114,7 @@ mod tests {
 
     #[test]
     fn doubles_until_the_maximum_and_collapses_with_a_measurement() {
-        let config = EndpointConfig::default();
+        let config = PathConfig::default();
         let mut rtt = RoundTripTime::new(&config);
         let mut seen = Vec::new();
         for _ in 0..8 {

@@ -21,7 +21,7 @@ use super::path_list::Paths;
 use super::transmit_queue::{RemovedMessage, TransmitQueue};
 use crate::packet::{CommonHeader, Data, PacketWriter, Tsn};
 use crate::{
-    EndpointConfig, Extensions, PathState, PrPolicy, SendError, SendInfo, StreamError,
+    AssociationConfig, Extensions, PathState, PrPolicy, SendError, SendInfo, StreamError,
     StreamScheduler,
 };
 use abandonment::AbandonedCounters;
@@ -163,7 +163,7 @@ impl Sender {
         mut info: SendInfo,
         payload: Bytes,
         paths: &mut Paths,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Result<Vec<FailedMessage>, SendError> {
         if payload.is_empty() {
             return Err(SendError::Empty);
@@ -247,7 +247,7 @@ impl Sender {
         path: PathId,
         paths: &Paths,
         room: usize,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> bool {
         let Some(congestion) = paths.get(path) else {
             return false;
@@ -306,7 +306,7 @@ impl Sender {
         path: PathId,
         paths: &mut Paths,
         immediate: bool,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> SentCounts {
         let mut counts = SentCounts::default();
         let allowed = paths
@@ -351,7 +351,7 @@ impl Sender {
     // --- Acknowledgement ---
 
     /// Whether there is room again after a message was refused; said once.
-    pub(crate) fn take_room_again(&mut self, config: &EndpointConfig) -> bool {
+    pub(crate) fn take_room_again(&mut self, config: &AssociationConfig) -> bool {
         let room_again = self.refused && self.buffered() < config.send_buffer / 2;
         if room_again {
             self.refused = false;
@@ -375,7 +375,7 @@ impl Sender {
         path: PathId,
         next: PathId,
         paths: &mut Paths,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) {
         let window_closed = self.is_window_closed();
         let Some(path_state) = paths.get_mut(path) else {
@@ -422,7 +422,7 @@ impl Sender {
         path: PathId,
         paths: &mut Paths,
         counts: &mut SentCounts,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) {
         while self.outstanding.next_lost_path() == Some(path)
             && let Some((tsn, fragment)) = self.outstanding.next_lost()
@@ -530,7 +530,7 @@ impl Sender {
 
     /// Whether new data waits for more to come, because less than a packet of it is there and
     /// some is in flight (RFC 9260 section 6.1; RFC 1122 section 4.2.3.4).
-    fn is_held_back(&self, room: usize, config: &EndpointConfig) -> bool {
+    fn is_held_back(&self, room: usize, config: &AssociationConfig) -> bool {
         !config.nodelay
             && !self.queue.has_unbundled()
             && !self.outstanding.is_empty()

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::addresses::{AddressRules, Families, PeerAddresses};
 use super::capabilities::announced;
 use crate::packet::{Cause, CauseBuffer, Parameter, ParameterType, Parameters, Tlv};
-use crate::{EndpointConfig, Extensions};
+use crate::{AssociationConfig, Extensions};
 
 /// The set-up seen from the side that sent the INIT.
 #[derive(Debug)]
@@ -93,10 +93,10 @@ impl Setup {
     /// The doubling is T1's own. The peer's answer ends it, and DATA begins with what rule C1 of
     /// section 6.3.1 says, RTO.Initial while nothing was measured, not with what a lost INIT has
     /// left behind.
-    pub(crate) fn sent(&mut self, now: Instant, rto: Duration, config: &EndpointConfig) {
+    pub(crate) fn sent(&mut self, now: Instant, rto: Duration, config: &AssociationConfig) {
         let doubled = 1_u32.checked_shl(self.retransmissions).unwrap_or(u32::MAX);
         self.due = false;
-        self.timer = Some(now + rto.saturating_mul(doubled).min(config.rto_max));
+        self.timer = Some(now + rto.saturating_mul(doubled).min(config.path.rto_max));
         self.sent = (self.retransmissions == 0).then_some(now);
     }
 
@@ -116,7 +116,7 @@ impl Setup {
 
     /// The cookie was stale: begins again with an INIT that asks for a longer life
     /// (section 5.2.6, alternative 3). `false` when that has happened Max.Init.Retransmits times.
-    pub(crate) fn begin_again(&mut self, increment: Duration, config: &EndpointConfig) -> bool {
+    pub(crate) fn begin_again(&mut self, increment: Duration, config: &AssociationConfig) -> bool {
         if self.stale_cookies >= config.max_init_retransmits {
             return false;
         }
@@ -135,7 +135,11 @@ impl Setup {
     }
 
     /// Looks whether T1 expired (sections 4, notes 2 and 3, and 5.1.4).
-    pub(crate) fn handle_timeout(&mut self, now: Instant, config: &EndpointConfig) -> SetupTimeout {
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        config: &AssociationConfig,
+    ) -> SetupTimeout {
         if self.timer.is_none_or(|timer| timer > now) {
             return SetupTimeout::None;
         }
@@ -362,11 +366,11 @@ mod tests {
 
     #[test]
     fn doubles_up_to_rto_max_and_gives_up_after_max_init_retransmits() {
-        let config = EndpointConfig::default();
+        let config = AssociationConfig::default();
         let mut setup = Setup::new();
         let mut now = Instant::now();
         for doublings in 0..=config.max_init_retransmits {
-            let timeout = Duration::from_secs(1 << doublings).min(config.rto_max);
+            let timeout = Duration::from_secs(1 << doublings).min(config.path.rto_max);
             setup.sent(now, Duration::from_secs(1), &config);
             assert_eq!(setup.timeout(), Some(now + timeout));
             assert_eq!(setup.handle_timeout(now, &config), SetupTimeout::None);
@@ -382,7 +386,7 @@ mod tests {
 
     #[test]
     fn begins_again_only_so_often() {
-        let config = EndpointConfig::default();
+        let config = AssociationConfig::default();
         let mut setup = Setup::new();
         for _ in 0..config.max_init_retransmits {
             setup.echo_cookie(Bytes::new(), CauseBuffer::new());
@@ -395,7 +399,7 @@ mod tests {
 
     #[test]
     fn measures_only_what_was_sent_once() {
-        let config = EndpointConfig::default();
+        let config = AssociationConfig::default();
         let mut setup = Setup::new();
         let start = Instant::now();
         setup.sent(start, Duration::from_secs(1), &config);

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::path_id::PathId;
-use crate::EndpointConfig;
+use crate::AssociationConfig;
 
 /// The shutdown of one association.
 #[derive(Debug, Default)]
@@ -36,17 +36,17 @@ impl Shutdown {
     /// end is just wanted. A peer that goes on acknowledging has all the time that it needs. One that
     /// is silent is given up by the errors of its paths (section 8.1), at the latest after this time.
     /// So what it bounds is the patience with a peer that answers and acknowledges nothing.
-    pub(crate) fn data_acknowledged(&mut self, now: Instant, config: &EndpointConfig) {
+    pub(crate) fn data_acknowledged(&mut self, now: Instant, config: &AssociationConfig) {
         let attempts = config.association_max_retrans.saturating_add(1);
-        self.guard = Some(now + config.rto_max * attempts);
+        self.guard = Some(now + config.path.rto_max * attempts);
     }
 
     /// SHUTDOWN-SENT is entered: a SHUTDOWN is to go out. T5-shutdown-guard, five times RTO.Max, bounds
     /// what follows: a peer that answers all the time, but never lets it end, cannot keep the
     /// association.
-    pub(crate) fn enter_sent(&mut self, now: Instant, config: &EndpointConfig) {
+    pub(crate) fn enter_sent(&mut self, now: Instant, config: &AssociationConfig) {
         self.send();
-        self.guard = Some(now + config.rto_max * 5);
+        self.guard = Some(now + config.path.rto_max * 5);
     }
 
     /// SHUTDOWN-ACK-SENT is entered, with all data delivered: a SHUTDOWN ACK is to go out. T5 belongs
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn retransmits_by_t2_within_the_guard() {
-        let config = EndpointConfig::default();
+        let config = AssociationConfig::default();
         let now = Instant::now();
         let mut shutdown = Shutdown::default();
         shutdown.enter_sent(now, &config);
@@ -138,15 +138,15 @@ mod tests {
         assert_eq!(shutdown.timeout(), Some(now + RTO));
         assert!(!shutdown.take_t2_expired(now));
         assert!(shutdown.take_t2_expired(now + RTO));
-        assert_eq!(shutdown.timeout(), Some(now + config.rto_max * 5));
-        assert!(shutdown.guard_expired(now + config.rto_max * 5));
+        assert_eq!(shutdown.timeout(), Some(now + config.path.rto_max * 5));
+        assert!(shutdown.guard_expired(now + config.path.rto_max * 5));
         shutdown.send_on(PathId::FIRST);
-        assert_eq!(shutdown.timeout(), Some(now + config.rto_max * 5));
+        assert_eq!(shutdown.timeout(), Some(now + config.path.rto_max * 5));
     }
 
     #[test]
     fn t2_alone_bounds_the_attempts_of_the_answering_side() {
-        let config = EndpointConfig::default();
+        let config = AssociationConfig::default();
         let now = Instant::now();
         let mut shutdown = Shutdown::default();
         shutdown.data_acknowledged(now, &config);
@@ -165,11 +165,9 @@ mod tests {
 
     #[test]
     fn each_acknowledgement_gives_the_peer_all_its_time_again() {
-        let config = EndpointConfig {
-            rto_max: RTO,
-            association_max_retrans: 3,
-            ..EndpointConfig::default()
-        };
+        let config = AssociationConfig::default()
+            .rto_max(RTO)
+            .association_max_retrans(3);
         let now = Instant::now();
         let mut shutdown = Shutdown::default();
         for second in 0..100 {

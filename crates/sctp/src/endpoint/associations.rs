@@ -10,7 +10,7 @@ use ahash::RandomState;
 use timer_wheel::{Index, TimerWheel};
 
 use crate::association::Association;
-use crate::{AssociationId, EndpointConfig, PathAddress};
+use crate::{AssociationConfig, AssociationId, PathAddress};
 
 /// What tells peers apart when a packet carries no verification tag of ours: their address, their
 /// SCTP port, and their encapsulation port.
@@ -65,7 +65,7 @@ struct Slot {
 struct Entry {
     association: Association,
     /// Most share the endpoint's.
-    config: Arc<EndpointConfig>,
+    config: Arc<AssociationConfig>,
     /// By which it is in the indexes.
     tag: Option<u32>,
     peers: Vec<PeerKey>,
@@ -154,7 +154,7 @@ impl Associations {
     pub(crate) fn insert(
         &mut self,
         association: Association,
-        config: Arc<EndpointConfig>,
+        config: Arc<AssociationConfig>,
     ) -> Index {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -205,13 +205,16 @@ impl Associations {
     }
 
     /// The association at a place with its settings; to be flushed afterwards.
-    pub(crate) fn get_mut(&mut self, index: Index) -> Option<(&mut Association, &EndpointConfig)> {
+    pub(crate) fn get_mut(
+        &mut self,
+        index: Index,
+    ) -> Option<(&mut Association, &AssociationConfig)> {
         let entry = self.slots.get_mut(index as usize)?.entry.as_deref_mut()?;
         Some((&mut entry.association, &entry.config))
     }
 
     /// Gives the association at a place other settings.
-    pub(crate) fn configure(&mut self, index: Index, config: Arc<EndpointConfig>) {
+    pub(crate) fn configure(&mut self, index: Index, config: Arc<AssociationConfig>) {
         if let Some(entry) = self
             .slots
             .get_mut(index as usize)

@@ -13,7 +13,7 @@ use super::Endpoint;
 use super::associations::{Associations, Changes};
 use crate::association::{Association, Context};
 use crate::replies::Replies;
-use crate::{AssociationId, EndpointConfig, EndpointStatistics, Event};
+use crate::{AssociationConfig, AssociationId, EndpointStatistics, Event};
 
 impl Endpoint {
     /// Lets an association work, and flushes it: indexes, deadline and ready list follow its changes.
@@ -132,7 +132,7 @@ pub(super) struct EndpointContext<'a> {
 }
 
 impl<'a> EndpointContext<'a> {
-    pub(super) fn with(self, config: &'a EndpointConfig) -> Context<'a> {
+    pub(super) fn with(self, config: &'a AssociationConfig) -> Context<'a> {
         Context {
             now: self.now,
             local_port: self.local_port,

@@ -87,19 +87,22 @@ impl Endpoint {
             from.remote,
             &self.local_addresses,
             &self.host_addresses,
-            self.config.max_peer_addresses,
+            self.config.association.max_peer_addresses,
         );
-        let parameters =
-            match SetupParameters::read(init.parameters, self.config.extensions, &rules) {
-                Ok(parameters) => parameters,
-                Err(fault) => {
-                    self.statistics.drops.init += 1;
-                    let mut causes = CauseBuffer::new();
-                    fault.push_to(&mut causes);
-                    self.replies.abort(address, false, &causes);
-                    return;
-                }
-            };
+        let parameters = match SetupParameters::read(
+            init.parameters,
+            self.config.association.extensions,
+            &rules,
+        ) {
+            Ok(parameters) => parameters,
+            Err(fault) => {
+                self.statistics.drops.init += 1;
+                let mut causes = CauseBuffer::new();
+                fault.push_to(&mut causes);
+                self.replies.abort(address, false, &causes);
+                return;
+            }
+        };
         self.statistics.drops.addresses += parameters.peer.left_out;
         let outcome = match self.association_of_init(from, header.source_port, &parameters) {
             Some(index) => self.handle_known_init(now, from, index, &parameters),
@@ -107,8 +110,8 @@ impl Endpoint {
                 to: from,
                 tag: self.new_tag(now),
                 initial_tsn: Tsn(self.rng.next_u32()),
-                offered: Capabilities::offered(&self.config),
-                a_rwnd: self.config.a_rwnd,
+                offered: Capabilities::offered(&self.config.association),
+                a_rwnd: self.config.association.a_rwnd,
                 tie_tags: TieTags::default(),
             }),
         };
@@ -369,7 +372,7 @@ impl Endpoint {
             return;
         }
         let id = self.associations.next_id();
-        let config = Arc::clone(&self.config);
+        let config = Arc::clone(&self.association_config);
         let (_, _, endpoint_context) = self.split(now);
         let mut context = endpoint_context.with(&config);
         let association = Association::accept(id, from, header.source_port, cookie, &mut context);

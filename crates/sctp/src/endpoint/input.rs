@@ -95,7 +95,7 @@ impl Endpoint {
                     .is_some_and(|association| association.peer_port() == header.source_port)
             });
         if let Some(index) = by_tag {
-            let needed = self.received_bytes + packet.len() + self.config.mtu;
+            let needed = self.received_bytes + packet.len() + self.config.association.path.mtu;
             if needed > self.config.max_received_bytes {
                 self.make_room(now, index, parsed);
             }

@@ -36,10 +36,10 @@ use crate::association::addresses::{is_link_local, is_unicast as is_unicast_addr
 use crate::association::cookie::CookieSigner;
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
-    AbandonedMessages, AbortError, AssociationId, AssociationState, AssociationStatistics,
-    AssociationStatus, ConfigureError, Connect, ConnectError, EndpointConfig, EndpointStatistics,
-    Event, PathAddress, PathConfig, PathError, ReceivedMessage, SendError, SendInfo, ShutdownError,
-    Transmit,
+    AbandonedMessages, AbortError, AssociationConfig, AssociationId, AssociationState,
+    AssociationStatistics, AssociationStatus, ConfigureError, Connect, ConnectError,
+    EndpointConfig, EndpointStatistics, Event, PathAddress, PathConfig, PathError, ReceivedMessage,
+    SendError, SendInfo, ShutdownError, Transmit,
 };
 
 /// How much memory is taken at once for packets.
@@ -48,7 +48,9 @@ const PACKET_BUFFER: usize = 1 << 15;
 /// One local SCTP port with all its associations. See the crate's documentation.
 pub struct Endpoint {
     local_port: u16,
-    config: Arc<EndpointConfig>,
+    config: EndpointConfig,
+    /// The settings of associations that are given no others; all share them.
+    association_config: Arc<AssociationConfig>,
     /// Our addresses that peers are told when an association begins; empty when they are told none.
     local_addresses: Arc<[IpAddr]>,
     /// All addresses of this host that are known.
@@ -88,13 +90,17 @@ impl Endpoint {
             remembered_tags: RememberedTags::new(config.max_remembered_tags, hasher),
             signer: None,
             events: VecDeque::new(),
-            replies: Replies::new(config.max_pending_replies, config.least_mtu()),
+            replies: Replies::new(
+                config.max_pending_replies,
+                config.association.path.least_mtu(),
+            ),
             rate_limits: RateLimits::default(),
             buffer: BytesMut::with_capacity(PACKET_BUFFER),
             received_bytes: 0,
             held_back_bytes: 0,
             statistics: EndpointStatistics::default(),
-            config: Arc::new(config),
+            association_config: Arc::new(config.association.clone()),
+            config,
             local_addresses: Arc::default(),
             host_addresses: Vec::new(),
             rng,
@@ -123,7 +129,7 @@ impl Endpoint {
             let address = address.to_canonical();
             if is_unicast_address(address)
                 && !told.contains(&address)
-                && told.len() < self.config.max_peer_addresses
+                && told.len() < self.config.association.max_peer_addresses
             {
                 told.push(address);
             }
@@ -184,7 +190,7 @@ impl Endpoint {
             return Err(ConnectError::InvalidAddress);
         }
         let config = config.map_or_else(
-            || Arc::clone(&self.config),
+            || Arc::clone(&self.association_config),
             |config| Arc::new(self.bounded(config)),
         );
         if peer.len() > config.max_peer_addresses {
@@ -211,17 +217,13 @@ impl Endpoint {
     }
 
     /// Settings of one association, moved to the nearest ones that make sense in this endpoint.
-    fn bounded(&self, config: EndpointConfig) -> EndpointConfig {
-        EndpointConfig {
-            max_received_bytes: self.config.max_received_bytes,
-            ..config
-        }
-        .bounded()
+    fn bounded(&self, config: AssociationConfig) -> AssociationConfig {
+        config.bounded(self.config.max_received_bytes)
     }
 
     /// Changes the settings of one association (section 11.1.13, SETPROTOCOLPARAMETERS). What is
-    /// said once when an association begins (streams, the initial window), and what is the
-    /// endpoint's business alone, stays as it is. What was set for one path stays, too.
+    /// said once when an association begins (streams, the initial window) stays as it is. Paths
+    /// that were given settings of their own keep them.
     ///
     /// # Errors
     ///
@@ -230,7 +232,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         id: AssociationId,
-        config: EndpointConfig,
+        config: AssociationConfig,
     ) -> Result<(), ConfigureError> {
         let index = self
             .associations
@@ -244,7 +246,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Changes the settings of one path of an association (sections 11.1.9, 11.1.12 and 11.1.13:
+    /// Gives one path of an association settings of its own, in place of those in
+    /// [`AssociationConfig::path`](field@AssociationConfig::path) (sections 11.1.9, 11.1.12 and 11.1.13:
     /// CHANGEHEARTBEAT, SETFAILURETHRESHOLD, SETPROTOCOLPARAMETERS).
     ///
     /// # Errors

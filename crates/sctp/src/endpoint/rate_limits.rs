@@ -54,11 +54,9 @@ mod tests {
 
     #[test]
     fn allows_so_many_in_each_second() {
-        let config = EndpointConfig {
-            max_inits_per_second: 2,
-            max_cookie_echoes_per_second: 1,
-            ..EndpointConfig::default()
-        };
+        let config = EndpointConfig::default()
+            .max_inits_per_second(2)
+            .max_cookie_echoes_per_second(1);
         let mut rates = RateLimits::default();
         let now = Instant::now();
         for second in 0..3 {

@@ -35,7 +35,11 @@ impl Endpoint {
             let association = self.associations.get(index);
             let held = association.map_or(0, Association::receive_buffer_bytes);
             // What fills a hole is taken anyway, other data only where there is a window.
-            let window = if fills_hole { 0 } else { self.config.mtu };
+            let window = if fills_hole {
+                0
+            } else {
+                self.config.association.path.mtu
+            };
             if self.received_bytes + needed + window <= self.config.max_received_bytes {
                 return;
             }
@@ -69,7 +73,7 @@ impl Endpoint {
         self.flush(now, index);
         for _ in 0..MAX_YIELDS {
             let held = self.held_back_bytes + needed;
-            if held + self.config.mtu <= self.config.max_received_bytes {
+            if held + self.config.association.path.mtu <= self.config.max_received_bytes {
                 return;
             }
             if let Some(most) = self.associations.most_out_of_order() {

@@ -16,7 +16,7 @@ impl Endpoint {
 
     /// Has a scheduler decide on which stream an association sends next (RFC 8260 section 4.3.2,
     /// `SCTP_STREAM_SCHEDULER`). Associations begin with that of
-    /// [`EndpointConfig::stream_scheduler`](crate::EndpointConfig::stream_scheduler). The values of
+    /// [`AssociationConfig::stream_scheduler`](field@crate::AssociationConfig::stream_scheduler). The values of
     /// streams stay.
     ///
     /// # Errors

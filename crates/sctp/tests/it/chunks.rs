@@ -136,10 +136,7 @@ fn unknown_chunks_are_treated_by_their_highest_bits() {
 
 #[test]
 fn a_message_larger_than_the_peer_takes_ends_the_association() {
-    let small = EndpointConfig {
-        max_message_size: 2000,
-        ..EndpointConfig::default()
-    };
+    let small = EndpointConfig::default().max_message_size(2000);
     let mut pair = Pair::with(EndpointConfig::default(), small);
     pair.establish();
     pair.client_sends(ordered(0), message(0, 5000));

@@ -54,16 +54,12 @@ fn nothing_is_kept_for_an_init() {
 
 #[test]
 fn streams_are_as_many_as_both_sides_want() {
-    let client = EndpointConfig {
-        outbound_streams: 7,
-        max_inbound_streams: 3,
-        ..EndpointConfig::default()
-    };
-    let server = EndpointConfig {
-        outbound_streams: 100,
-        max_inbound_streams: 5,
-        ..EndpointConfig::default()
-    };
+    let client = EndpointConfig::default()
+        .outbound_streams(7)
+        .max_inbound_streams(3);
+    let server = EndpointConfig::default()
+        .outbound_streams(100)
+        .max_inbound_streams(5);
     let mut pair = Pair::with(client, server);
     let (client, server) = pair.establish();
     let client = pair.client.endpoint.status(client).unwrap();
@@ -74,10 +70,7 @@ fn streams_are_as_many_as_both_sides_want() {
 
 #[test]
 fn messages_for_streams_that_the_peer_refuses_come_back() {
-    let server = EndpointConfig {
-        max_inbound_streams: 2,
-        ..EndpointConfig::default()
-    };
+    let server = EndpointConfig::default().max_inbound_streams(2);
     let mut pair = Pair::with(EndpointConfig::default(), server);
     let id = pair.connect();
     let send = |pair: &mut Pair, stream| {
@@ -337,10 +330,7 @@ fn what_left_with_a_stale_cookie_is_given_back_when_its_stream_is_gone() {
     let error = pair.to_client.pop_front().unwrap();
     assert_eq!(chunk_types(&error), [ChunkType::ERROR]);
     // The server is replaced by one with fewer streams.
-    let two_streams = EndpointConfig {
-        max_inbound_streams: 2,
-        ..EndpointConfig::default()
-    };
+    let two_streams = EndpointConfig::default().max_inbound_streams(2);
     pair.server = common::Host::new(common::SERVER_PORT, [192, 0, 2, 2], two_streams, 77);
     let mark = pair.client.sent.len();
     pair.give_client(error);
@@ -406,10 +396,7 @@ fn a_cookie_replayed_after_the_end_raises_nothing_from_the_dead() {
 
 #[test]
 fn tags_that_are_forgotten_before_their_time_are_counted() {
-    let config = EndpointConfig {
-        max_remembered_tags: 1,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default().max_remembered_tags(1);
     let mut pair = Pair::with(EndpointConfig::default(), config);
     for forgotten in 0..3 {
         let (client, _) = pair.establish();
@@ -662,10 +649,7 @@ fn an_abort_refuses_a_connect() {
 
 #[test]
 fn there_are_no_more_associations_than_the_bound() {
-    let bounded = EndpointConfig {
-        max_associations: 0,
-        ..EndpointConfig::default()
-    };
+    let bounded = EndpointConfig::default().max_associations(0);
     let mut pair = Pair::with(EndpointConfig::default(), bounded);
     pair.connect();
     pair.run();
@@ -698,11 +682,7 @@ fn a_peer_has_one_association() {
 #[test]
 fn weights_that_are_no_numbers_measure_round_trips_all_the_same() {
     for weight in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 2.0] {
-        let config = EndpointConfig {
-            rto_alpha: weight,
-            rto_beta: weight,
-            ..EndpointConfig::default()
-        };
+        let config = EndpointConfig::default().rto_alpha(weight).rto_beta(weight);
         let mut pair = Pair::with(config.clone(), config);
         let (client, _) = pair.establish();
         for _ in 0..3 {

@@ -108,14 +108,12 @@ fn mutate(packet: Bytes, mutation: &Mutation, history: &[Bytes]) -> Vec<Bytes> {
 }
 
 fn bounded() -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: 20_000,
-        max_message_size: 10_000,
-        send_buffer: 50_000,
-        max_associations: 4,
-        max_pending_replies: 16,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .a_rwnd(20_000)
+        .max_message_size(10_000)
+        .send_buffer(50_000)
+        .max_associations(4)
+        .max_pending_replies(16)
 }
 
 fn assert_within_bounds(pair: &Pair) {
@@ -311,10 +309,7 @@ fn a_flood_beyond_the_window_is_dropped() {
 
 #[test]
 fn a_flood_of_scattered_tsns_is_dropped() {
-    let config = EndpointConfig {
-        max_gap_ack_blocks: 50,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default().max_gap_ack_blocks(50);
     let (mut pair, tag, first) = victim(config);
     for number in 1..1000 {
         pair.give_server(to_server(tag, &[data(first + 2 * number, 9, b"x")]));
@@ -335,10 +330,7 @@ fn a_flood_of_scattered_tsns_is_dropped() {
 
 #[test]
 fn tiny_messages_are_bounded_by_number() {
-    let config = EndpointConfig {
-        max_received_messages: 100,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default().max_received_messages(100);
     let (mut pair, tag, first) = victim(config);
     for number in 0..500 {
         let chunk = data(first + number, number as u16 + 1, b"x");
@@ -356,11 +348,9 @@ fn tiny_messages_are_bounded_by_number() {
 
 #[test]
 fn all_associations_together_are_bounded() {
-    let config = EndpointConfig {
-        max_received_bytes: 5000,
-        guaranteed_receive_bytes: 0,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default()
+        .max_received_bytes(5000)
+        .guaranteed_receive_bytes(0);
     let (mut pair, tag, first) = victim(config);
     let payload = vec![1; 1000];
     for number in 0..10 {
@@ -383,10 +373,7 @@ fn all_associations_together_are_bounded() {
 
 #[test]
 fn a_packet_full_of_heartbeats_gets_few_answers() {
-    let (mut pair, tag, _) = victim(EndpointConfig {
-        max_pending_heartbeat_acks: 5,
-        ..bounded()
-    });
+    let (mut pair, tag, _) = victim(bounded().max_pending_heartbeat_acks(5));
     let info = [0, 1, 0, 8, 1, 2, 3, 4];
     let heartbeat = Chunk::Heartbeat(Heartbeat {
         parameters: Parameters::new(&info),

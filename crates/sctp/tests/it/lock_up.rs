@@ -255,10 +255,7 @@ fn has_data(packet: &[u8]) -> bool {
 }
 
 fn room_for(max_received_bytes: usize) -> EndpointConfig {
-    EndpointConfig {
-        max_received_bytes,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default().max_received_bytes(max_received_bytes)
 }
 
 #[test]
@@ -278,10 +275,7 @@ fn peers_whose_messages_wait_for_each_others_room_do_not_wait_for_ever() {
 
 #[test]
 fn in_parts_all_of_them_go_on() {
-    let config = EndpointConfig {
-        partial_delivery_point: 1 << 20,
-        ..room_for(1_000_000)
-    };
+    let config = room_for(1_000_000).partial_delivery_point(1 << 20);
     let mut world = World::new(config, 50_000, 0.0, 1);
     for _ in 0..8 {
         world.add_peer(EndpointConfig::default(), &[(ordered(0), 200_000)]);
@@ -295,11 +289,9 @@ fn in_parts_all_of_them_go_on() {
 #[test]
 fn a_sliver_of_window_does_not_keep_a_part_back() {
     for max_received_bytes in [2000, 3001, 10_001, 10_700] {
-        let config = EndpointConfig {
-            guaranteed_receive_bytes: 0,
-            partial_delivery_point: 1 << 20,
-            ..room_for(max_received_bytes)
-        };
+        let config = room_for(max_received_bytes)
+            .guaranteed_receive_bytes(0)
+            .partial_delivery_point(1 << 20);
         let mut world = World::new(config, 1_000_000, 0.0, 1);
         world.add_peer(EndpointConfig::default(), &[(ordered(0), 200_000)]);
         world.run(Duration::from_secs(2));
@@ -311,10 +303,7 @@ fn a_sliver_of_window_does_not_keep_a_part_back() {
 #[test]
 fn a_message_of_more_fragments_than_may_be_held_arrives() {
     for max_received_messages in [1, 2, 100] {
-        let config = EndpointConfig {
-            max_received_messages,
-            ..EndpointConfig::default()
-        };
+        let config = EndpointConfig::default().max_received_messages(max_received_messages);
         let mut world = World::new(config, 1_000_000, 0.0, 1);
         world.add_peer(EndpointConfig::default(), &[(ordered(0), 250_000)]);
         world.run(Duration::from_secs(2));
@@ -326,10 +315,7 @@ fn a_message_of_more_fragments_than_may_be_held_arrives() {
 /// Those that hold most are given up, so that the others are served.
 #[test]
 fn peers_that_fall_silent_do_not_keep_the_room() {
-    let patient = EndpointConfig {
-        association_max_retrans: 1000,
-        ..EndpointConfig::default()
-    };
+    let patient = EndpointConfig::default().association_max_retrans(1000);
     let mut world = World::new(room_for(500_000), 50_000, 0.0, 1);
     for _ in 0..5 {
         let silent = world.add_peer(patient.clone(), &[(ordered(0), 250_000)]);
@@ -349,10 +335,7 @@ fn peers_that_fall_silent_do_not_keep_the_room() {
 /// more than that does not take it from them.
 #[test]
 fn what_is_guaranteed_is_not_taken_for_one_that_wants_more() {
-    let config = EndpointConfig {
-        max_message_size: 20_000,
-        ..room_for(50_000)
-    };
+    let config = room_for(50_000).max_message_size(20_000);
     let mut world = World::new(config, 50_000, 0.0, 1);
     for _ in 0..20 {
         let modest = world.add_peer(EndpointConfig::default(), &[(ordered(0), 20_000)]);
@@ -380,12 +363,13 @@ fn an_association_that_can_never_go_on_ends() {
         world.step();
     }
     let id = world.peers[0].accepted.unwrap();
-    let small = EndpointConfig {
-        a_rwnd: 20_000,
-        ..EndpointConfig::default()
-    };
+    let small = EndpointConfig::default().a_rwnd(20_000);
     let now = world.now;
-    world.server.endpoint.configure(now, id, small).unwrap();
+    world
+        .server
+        .endpoint
+        .configure(now, id, small.association)
+        .unwrap();
     world.run(Duration::from_secs(10));
     assert_eq!(world.peers[0].lost, Some(LostCause::OutOfResource));
 }
@@ -394,17 +378,16 @@ fn an_association_that_can_never_go_on_ends() {
 fn play(seed: u64) {
     let mut rng = ChaCha12Rng::seed_from_u64(seed);
     let largest = [1500, 20_000, 100_000][rng.random_range(0..3)];
-    let mut config = EndpointConfig {
-        max_message_size: largest,
-        max_received_bytes: largest + rng.random_range(0..2 * largest),
-        max_received_messages: [1, 3, 30, 1 << 15][rng.random_range(0..4)],
-        guaranteed_receive_bytes: [0, 1000, 8192][rng.random_range(0..3)],
-        a_rwnd: (largest + rng.random_range(0..largest)) as u32,
-        fragment_interleave: rng.random(),
-        ..EndpointConfig::default()
-    };
+    let mut config = EndpointConfig::default()
+        .max_message_size(largest)
+        .max_received_bytes(largest + rng.random_range(0..2 * largest))
+        .max_received_messages([1, 3, 30, 1 << 15][rng.random_range(0..4)])
+        .guaranteed_receive_bytes([0, 1000, 8192][rng.random_range(0..3)])
+        .a_rwnd((largest + rng.random_range(0..largest)) as u32)
+        .fragment_interleave(rng.random());
     if rng.random() {
-        config.partial_delivery_point = rng.random_range(0..=config.a_rwnd as usize);
+        config.association.partial_delivery_point =
+            rng.random_range(0..=config.association.a_rwnd as usize);
         config.max_received_bytes = rng.random_range(1500..2 * largest);
     }
     let rate = [20_000, 200_000, 2_000_000][rng.random_range(0..3)];
@@ -421,11 +404,9 @@ fn play(seed: u64) {
                 (info, rng.random_range(1..=largest))
             })
             .collect();
-        let patient = EndpointConfig {
-            association_max_retrans: 1000,
-            mtu: [576, 1500][rng.random_range(0..2)],
-            ..EndpointConfig::default()
-        };
+        let patient = EndpointConfig::default()
+            .association_max_retrans(1000)
+            .mtu([576, 1500][rng.random_range(0..2)]);
         let peer = world.add_peer(patient, &messages);
         if rng.random_ratio(1, 3) {
             let from = Duration::from_millis(rng.random_range(100..3000));
@@ -433,7 +414,7 @@ fn play(seed: u64) {
         }
     }
     // Where packets are lost, the one that makes room may be lost a few times in a row.
-    let rto_max = EndpointConfig::default().rto_max;
+    let rto_max = EndpointConfig::default().association.path.rto_max;
     let patience = if loss == 0.0 { rto_max } else { 4 * rto_max };
     world.run(patience + Duration::from_secs(2));
     for peer in &world.peers {

@@ -220,10 +220,7 @@ fn a_heartbeat_beside_a_retransmission_ends_the_back_off() {
 
 #[test]
 fn a_heartbeat_beside_a_retransmission_costs_no_packet() {
-    let disabled = EndpointConfig {
-        heartbeats: false,
-        ..EndpointConfig::default()
-    };
+    let disabled = EndpointConfig::default().heartbeats(false);
     // One chunk fills its packet; and who wants no heartbeats gets none.
     for (config, bytes) in [(EndpointConfig::default(), 1440), (disabled, 600)] {
         let mut pair = Pair::with(config, EndpointConfig::default());

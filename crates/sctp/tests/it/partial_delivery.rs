@@ -9,21 +9,17 @@ use sctp::{AssociationId, EndpointConfig, Event, ReceivedMessage, SendError, Sen
 const A_RWND: u32 = 100_000;
 
 fn sender() -> EndpointConfig {
-    EndpointConfig {
-        send_buffer: 1 << 23,
-        max_message_size: usize::MAX,
-        partial_delivery_point: 0,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .send_buffer(1 << 23)
+        .max_message_size(usize::MAX)
+        .partial_delivery_point(0)
 }
 
 fn receiver(partial_delivery_point: usize) -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: A_RWND,
-        max_message_size: usize::MAX,
-        partial_delivery_point,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .a_rwnd(A_RWND)
+        .max_message_size(usize::MAX)
+        .partial_delivery_point(partial_delivery_point)
 }
 
 fn send(pair: &mut Pair, info: SendInfo, payload: Bytes) {
@@ -139,10 +135,7 @@ fn run_without_the_end(pair: &mut Pair) -> Vec<Bytes> {
 #[test]
 fn other_messages_wait_for_the_end_unless_they_may_come_between() {
     for fragment_interleave in [false, true] {
-        let config = EndpointConfig {
-            fragment_interleave,
-            ..receiver(5_000)
-        };
+        let config = receiver(5_000).fragment_interleave(fragment_interleave);
         let mut pair = Pair::with(sender(), config);
         let (_, server) = pair.establish();
         send(&mut pair, ordered(0), message(1, 20_000));
@@ -220,11 +213,9 @@ fn nothing_is_told_of_a_message_that_was_not_begun() {
 
 #[test]
 fn without_it_messages_are_whole_and_bounded_by_the_window() {
-    let config = EndpointConfig {
-        a_rwnd: A_RWND,
-        max_message_size: usize::MAX,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default()
+        .a_rwnd(A_RWND)
+        .max_message_size(usize::MAX);
     let mut pair = Pair::with(config.clone(), config);
     let (client, _) = pair.establish();
     let too_large = pair.client.endpoint.send(

@@ -197,7 +197,7 @@ fn lost_probes_are_no_errors_and_no_congestion() {
     let mut narrow = Narrow::new(1400);
     narrow.transfer(300);
     let before = narrow.path();
-    let end = narrow.pair.now + EndpointConfig::default().probe_timer;
+    let end = narrow.pair.now + EndpointConfig::default().association.path.probe_timer;
     while narrow.pair.now < end {
         narrow.wait();
     }
@@ -277,12 +277,10 @@ fn a_path_below_the_base_of_which_nobody_tells_is_overcome() {
     // With few errors allowed the path is inactive, or nearly lost, before enough packets are.
     for (carries, base_mtu) in bases {
         for (path_max_retrans, association_max_retrans) in [(5, 10), (0, 10), (2, 4)] {
-            let config = EndpointConfig {
-                base_mtu,
-                path_max_retrans,
-                association_max_retrans,
-                ..EndpointConfig::default()
-            };
+            let config = EndpointConfig::default()
+                .base_mtu(base_mtu)
+                .path_max_retrans(path_max_retrans)
+                .association_max_retrans(association_max_retrans);
             let mut narrow = Narrow::with(config, carries);
             narrow.transfer(300);
             let took = narrow.pair.now - narrow.pair.start;
@@ -385,10 +383,7 @@ fn a_cookie_echo_that_was_too_large_is_repeated_in_a_packet_that_passes() {
 
 #[test]
 fn the_size_can_be_given() {
-    let fixed = EndpointConfig {
-        path_mtu_discovery: false,
-        ..EndpointConfig::default()
-    };
+    let fixed = EndpointConfig::default().path_mtu_discovery(false);
     let mut narrow = Narrow::with(fixed, MAX);
     assert_eq!(narrow.path().mtu, MAX);
     narrow.transfer(10);
@@ -396,10 +391,7 @@ fn the_size_can_be_given() {
 
     let mut narrow = Narrow::new(MAX);
     let client = narrow.pair.client.association();
-    let given = PathConfig {
-        mtu: Some(1000),
-        ..PathConfig::default()
-    };
+    let given = PathConfig::default().mtu(1000).path_mtu_discovery(false);
     let remote = narrow.pair.server.address;
     let now = narrow.pair.now;
     let endpoint = &mut narrow.pair.client.endpoint;

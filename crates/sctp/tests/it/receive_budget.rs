@@ -9,11 +9,9 @@ use sctp::packet::{Chunk, CookieEcho, Data, Init, Packet, Parameter, Parameters,
 use sctp::{AssociationId, EndpointConfig};
 
 fn server(max_received_bytes: usize) -> EndpointConfig {
-    EndpointConfig {
-        max_received_bytes,
-        guaranteed_receive_bytes: 0,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .max_received_bytes(max_received_bytes)
+        .guaranteed_receive_bytes(0)
 }
 
 /// Sets up an association from the SCTP port `port` by hand: the tag with which to write to the
@@ -197,10 +195,7 @@ fn no_larger_window_is_advertised_than_the_room_that_is_left() {
 /// In-order data that nobody reads cannot be taken back: it must not fill all the room.
 #[test]
 fn users_that_do_not_read_do_not_keep_the_room_from_others() {
-    let config = EndpointConfig {
-        guaranteed_receive_bytes: 8000,
-        ..server(1_000_000)
-    };
+    let config = server(1_000_000).guaranteed_receive_bytes(8000);
     let mut pair = Pair::with(EndpointConfig::default(), config);
     let payload = vec![7; 1000];
     let mut slow = Vec::new();

@@ -41,35 +41,35 @@ fn config(rng: &mut ChaCha12Rng) -> EndpointConfig {
     let mut config = EndpointConfig::default();
     for _ in 0..rng.random_range(0..10) {
         match rng.random_range(0..30) {
-            0 => config.rto_initial = duration(rng),
-            1 => config.rto_min = duration(rng),
-            2 => config.rto_max = duration(rng),
-            3 => config.max_burst = count(rng),
+            0 => config.association.path.rto_initial = duration(rng),
+            1 => config.association.path.rto_min = duration(rng),
+            2 => config.association.path.rto_max = duration(rng),
+            3 => config.association.max_burst = count(rng),
             4 => config.valid_cookie_life = duration(rng),
-            5 => config.association_max_retrans = count(rng).min(100),
-            6 => config.path_max_retrans = count(rng),
-            7 => config.max_init_retransmits = count(rng).min(100),
-            8 => config.hb_interval = duration(rng),
-            9 => config.hb_max_burst = count(rng),
-            10 => config.potentially_failed = rng.random(),
-            11 => config.potentially_failed_max_retrans = count(rng),
-            12 => config.primary_switchover_max_retrans = Some(count(rng)),
-            13 => config.sack_delay = duration(rng),
-            14 => config.sack_frequency = count(rng),
-            15 => config.a_rwnd = count(rng),
-            16 => config.outbound_streams = size(rng) as u16,
-            17 => config.mtu = size(rng),
-            18 => config.path_mtu_discovery = rng.random(),
-            19 => config.base_mtu = size(rng),
-            20 => config.max_probes = count(rng),
-            21 => config.probe_timer = duration(rng),
-            22 => config.pmtu_raise_timer = duration(rng),
-            23 => config.bundling = rng.random(),
-            24 => config.nodelay = rng.random(),
-            25 => config.partial_delivery_point = size(rng),
-            26 => config.max_tsn_distance = size(rng) as u16,
-            27 => config.max_gap_ack_blocks = size(rng),
-            28 => config.max_pending_heartbeat_acks = size(rng),
+            5 => config.association.association_max_retrans = count(rng).min(100),
+            6 => config.association.path.path_max_retrans = count(rng),
+            7 => config.association.max_init_retransmits = count(rng).min(100),
+            8 => config.association.path.hb_interval = duration(rng),
+            9 => config.association.hb_max_burst = count(rng),
+            10 => config.association.path.potentially_failed = rng.random(),
+            11 => config.association.path.potentially_failed_max_retrans = count(rng),
+            12 => config.association.path.primary_switchover_max_retrans = Some(count(rng)),
+            13 => config.association.sack_delay = duration(rng),
+            14 => config.association.sack_frequency = count(rng),
+            15 => config.association.a_rwnd = count(rng),
+            16 => config.association.outbound_streams = size(rng) as u16,
+            17 => config.association.path.mtu = size(rng),
+            18 => config.association.path.path_mtu_discovery = rng.random(),
+            19 => config.association.path.base_mtu = size(rng),
+            20 => config.association.path.max_probes = count(rng),
+            21 => config.association.path.probe_timer = duration(rng),
+            22 => config.association.path.pmtu_raise_timer = duration(rng),
+            23 => config.association.bundling = rng.random(),
+            24 => config.association.nodelay = rng.random(),
+            25 => config.association.partial_delivery_point = size(rng),
+            26 => config.association.max_tsn_distance = size(rng) as u16,
+            27 => config.association.max_gap_ack_blocks = size(rng),
+            28 => config.association.max_pending_heartbeat_acks = size(rng),
             _ => config.max_received_bytes = size(rng),
         }
     }
@@ -126,12 +126,18 @@ fn play(seed: u64) {
             pair.server.receive_all(now, server);
             if rng.random_ratio(1, 200) {
                 let changed = config(&mut rng);
-                let _ = pair.server.endpoint.configure(now, server, changed);
+                let _ = pair
+                    .server
+                    .endpoint
+                    .configure(now, server, changed.association);
             }
         }
         if rng.random_ratio(1, 200) {
             let changed = config(&mut rng);
-            let _ = pair.client.endpoint.configure(now, client, changed);
+            let _ = pair
+                .client
+                .endpoint
+                .configure(now, client, changed.association);
         }
         if !is_ending && (now - pair.start > LIFE || step > 400) {
             is_ending = true;
@@ -146,14 +152,12 @@ fn play(seed: u64) {
 
 #[test]
 fn timeouts_of_nothing_do_not_stop_the_clock() {
-    let config = EndpointConfig {
-        rto_initial: Duration::ZERO,
-        rto_min: Duration::ZERO,
-        rto_max: Duration::ZERO,
-        hb_interval: Duration::ZERO,
-        sack_delay: Duration::ZERO,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default()
+        .rto_initial(Duration::ZERO)
+        .rto_min(Duration::ZERO)
+        .rto_max(Duration::ZERO)
+        .hb_interval(Duration::ZERO)
+        .sack_delay(Duration::ZERO);
     let mut pair = Pair::with(config.clone(), config);
     let (client, _) = pair.establish();
     for _ in 0..2000 {

@@ -159,10 +159,7 @@ fn a_shutdown_that_nobody_answers_ends_after_association_max_retrans() {
             ..
         })
     ));
-    let patient = EndpointConfig {
-        association_max_retrans: 3,
-        ..EndpointConfig::default()
-    };
+    let patient = EndpointConfig::default().association_max_retrans(3);
     let mut pair = Pair::with(patient, EndpointConfig::default());
     let (client, _) = pair.establish();
     pair.client.endpoint.shutdown(pair.now, client).unwrap();
@@ -212,15 +209,10 @@ fn data_that_comes_after_our_shutdown_is_answered_with_shutdown_and_sack() {
 /// A SHUTDOWN says nothing of the window: the peer would take the silence about its data for errors.
 #[test]
 fn a_full_receiver_tells_its_window_after_its_shutdown() {
-    let full = EndpointConfig {
-        a_rwnd: 10_000,
-        max_message_size: 10_000,
-        ..EndpointConfig::default()
-    };
-    let impatient = EndpointConfig {
-        association_max_retrans: 4,
-        ..EndpointConfig::default()
-    };
+    let full = EndpointConfig::default()
+        .a_rwnd(10_000)
+        .max_message_size(10_000);
+    let impatient = EndpointConfig::default().association_max_retrans(4);
     let mut pair = Pair::with(full, impatient);
     let (client, server) = pair.establish();
     for number in 0..600 {
@@ -511,10 +503,7 @@ fn an_init_to_a_port_that_nobody_has_is_refused() {
 
 #[test]
 fn answers_out_of_the_blue_are_bounded() {
-    let small = EndpointConfig {
-        max_pending_replies: 10,
-        ..EndpointConfig::default()
-    };
+    let small = EndpointConfig::default().max_pending_replies(10);
     let mut pair = Pair::with(EndpointConfig::default(), small);
     let from = pair.client.path();
     let blue = to_server(5, &[Chunk::ShutdownAck]);

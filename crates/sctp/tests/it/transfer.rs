@@ -156,10 +156,7 @@ fn small_messages_share_a_packet() {
 
 #[test]
 fn small_messages_wait_for_each_other_only_when_told_to() {
-    let held_back = EndpointConfig {
-        nodelay: false,
-        ..EndpointConfig::default()
-    };
+    let held_back = EndpointConfig::default().nodelay(false);
     for (config, packets) in [(held_back, 1), (EndpointConfig::default(), 3)] {
         let mut pair = Pair::with(config, EndpointConfig::default());
         pair.establish();

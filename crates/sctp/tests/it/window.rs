@@ -8,10 +8,7 @@ use sctp::{EndpointConfig, Event, SendError};
 
 #[test]
 fn a_full_send_buffer_refuses_and_tells_when_there_is_room() {
-    let small = EndpointConfig {
-        send_buffer: 10_000,
-        ..EndpointConfig::default()
-    };
+    let small = EndpointConfig::default().send_buffer(10_000);
     let mut pair = Pair::with(small, EndpointConfig::default());
     let (client, _) = pair.establish();
     let mut sent = 0;
@@ -36,11 +33,9 @@ fn a_full_send_buffer_refuses_and_tells_when_there_is_room() {
 
 #[test]
 fn a_closed_window_is_probed_without_end_and_opens_at_once() {
-    let small = EndpointConfig {
-        a_rwnd: 10_000,
-        max_message_size: 10_000,
-        ..EndpointConfig::default()
-    };
+    let small = EndpointConfig::default()
+        .a_rwnd(10_000)
+        .max_message_size(10_000);
     let mut pair = Pair::with(EndpointConfig::default(), small);
     let (client, server) = pair.establish();
     for number in 0..20 {
@@ -101,11 +96,9 @@ fn a_closed_window_is_probed_without_end_and_opens_at_once() {
 /// Section 6.1 A: what counts is how many probes in a row get no answer.
 #[test]
 fn lost_probes_count_until_one_is_answered() {
-    let small = EndpointConfig {
-        a_rwnd: 10_000,
-        max_message_size: 10_000,
-        ..EndpointConfig::default()
-    };
+    let small = EndpointConfig::default()
+        .a_rwnd(10_000)
+        .max_message_size(10_000);
     let mut pair = Pair::with(EndpointConfig::default(), small);
     let (client, server) = pair.establish();
     for number in 0..20 {
@@ -138,11 +131,9 @@ fn lost_probes_count_until_one_is_answered() {
 
 #[test]
 fn a_window_update_that_is_lost_is_found_out_by_a_probe() {
-    let small = EndpointConfig {
-        a_rwnd: 5000,
-        max_message_size: 5000,
-        ..EndpointConfig::default()
-    };
+    let small = EndpointConfig::default()
+        .a_rwnd(5000)
+        .max_message_size(5000);
     let mut pair = Pair::with(EndpointConfig::default(), small);
     let (client, server) = pair.establish();
     for number in 0..10 {
@@ -163,11 +154,9 @@ fn a_window_update_that_is_lost_is_found_out_by_a_probe() {
 
 #[test]
 fn a_silly_window_is_not_advertised() {
-    let small = EndpointConfig {
-        a_rwnd: 6000,
-        max_message_size: 6000,
-        ..EndpointConfig::default()
-    };
+    let small = EndpointConfig::default()
+        .a_rwnd(6000)
+        .max_message_size(6000);
     let mut pair = Pair::with(EndpointConfig::default(), small);
     let (client, server) = pair.establish();
     for number in 0..10 {

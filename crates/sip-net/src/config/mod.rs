@@ -73,10 +73,7 @@ impl Default for SipNetConfig {
             peer_encapsulation_port: ENCAPSULATION_PORT,
             stream_policy: StreamPolicy::default(),
             tls_streams: 16,
-            sctp: ::sctp::EndpointConfig {
-                outbound_streams: 64,
-                ..Default::default()
-            },
+            sctp: ::sctp::EndpointConfig::default().outbound_streams(64),
             tls: TlsConfig::default(),
             websocket: WebSocketConfig::default(),
             impairment: None,

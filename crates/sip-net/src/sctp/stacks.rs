@@ -192,11 +192,10 @@ impl SctpStacks {
             None => routes.source(remote.ip())?,
         };
         let open = self.lock().at(&self.group_of(ip), &self.opener)?;
-        let config = sctp::EndpointConfig {
+        let config = self
+            .settings(transport, &open)
             // The one that is about to be begun: no peer can begin others.
-            max_associations: 1,
-            ..self.settings(transport, &open)
-        };
+            .max_associations(1);
         open.stack.endpoint(0, config)
     }
 
@@ -233,16 +232,19 @@ impl SctpStacks {
     fn settings(&self, transport: Transport, open: &Open) -> sctp::EndpointConfig {
         let mut config = self.endpoint.clone();
         if transport == Transport::TlsSctp {
-            config.outbound_streams = self.tls_streams;
-            config.max_inbound_streams = self.tls_streams;
+            config.association.outbound_streams = self.tls_streams;
+            config.association.max_inbound_streams = self.tls_streams;
         }
         // Without the search paths are taken to carry what is said.
         if let Some(mtu) = open.interface_mtu
-            && config.path_mtu_discovery
+            && config.association.path.path_mtu_discovery
         {
-            config.mtu = mtu.min(LARGEST_PACKET).max(config.mtu);
+            config.association.path.mtu = mtu.min(LARGEST_PACKET).max(config.association.path.mtu);
             // Or it would be no guarantee for a message that fills a packet.
-            config.guaranteed_receive_bytes = config.guaranteed_receive_bytes.max(config.mtu);
+            config.association.guaranteed_receive_bytes = config
+                .association
+                .guaranteed_receive_bytes
+                .max(config.association.path.mtu);
         }
         config
     }

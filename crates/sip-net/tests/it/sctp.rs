@@ -64,10 +64,7 @@ impl Bare {
     fn start() -> Bare {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let stack = Stack::udp(UdpCarrierConfig::new(address)).expect("a port");
-        let settings = EndpointConfig {
-            outbound_streams: 8,
-            ..EndpointConfig::default()
-        };
+        let settings = EndpointConfig::default().outbound_streams(8);
         let endpoint = stack.endpoint(5060, settings).expect("a port");
         Bare { stack, endpoint }
     }
@@ -649,14 +646,12 @@ async fn a_slow_reader_holds_up_nobody() {
 #[tokio::test]
 async fn a_bad_network_loses_nothing() {
     // Timers of a loopback, so that repairing a loss takes no second.
-    let sctp = EndpointConfig {
-        rto_initial: Duration::from_millis(50),
-        rto_min: Duration::from_millis(50),
-        rto_max: Duration::from_millis(400),
-        association_max_retrans: 50,
-        sack_delay: Duration::from_millis(10),
-        ..EndpointConfig::default()
-    };
+    let sctp = EndpointConfig::default()
+        .rto_initial(Duration::from_millis(50))
+        .rto_min(Duration::from_millis(50))
+        .rto_max(Duration::from_millis(400))
+        .association_max_retrans(50)
+        .sack_delay(Duration::from_millis(10));
     let bad = LinkConfig {
         loss: 0.2.into(),
         ..LinkConfig::default()

@@ -31,13 +31,11 @@ fn both(addresses: [&str; 2], over: SctpOver) -> SipNetConfig {
         sctp_over: over,
         sctp_addresses: vec![addresses.map(ip).to_vec()],
         encapsulation_port: 9899,
-        sctp: EndpointConfig {
-            rto_initial: Duration::from_millis(200),
-            rto_min: Duration::from_millis(100),
-            rto_max: Duration::from_millis(400),
-            path_max_retrans: 2,
-            ..EndpointConfig::default()
-        },
+        sctp: EndpointConfig::default()
+            .rto_initial(Duration::from_millis(200))
+            .rto_min(Duration::from_millis(100))
+            .rto_max(Duration::from_millis(400))
+            .path_max_retrans(2),
         ..config(&[&format!("sctp:{}:{PORT}", addresses[0])])
     }
 }

@@ -101,11 +101,9 @@ async fn bare(server: &Node) -> (Stack, Association) {
 }
 
 async fn bare_association(stack: &Stack, server: &Node) -> Association {
-    let settings = EndpointConfig {
-        outbound_streams: u16::MAX,
-        max_inbound_streams: u16::MAX,
-        ..EndpointConfig::default()
-    };
+    let settings = EndpointConfig::default()
+        .outbound_streams(u16::MAX)
+        .max_inbound_streams(u16::MAX);
     let endpoint = stack.endpoint(0, settings).expect("a port");
     let (remote, under) = (
         server.address(),
@@ -204,14 +202,12 @@ async fn the_side_that_wants_fewer_sessions_decides() {
 #[tokio::test]
 async fn a_bad_network_loses_nothing() {
     let files = Files::new();
-    let sctp = EndpointConfig {
-        rto_initial: Duration::from_millis(50),
-        rto_min: Duration::from_millis(50),
-        rto_max: Duration::from_millis(400),
-        association_max_retrans: 50,
-        sack_delay: Duration::from_millis(10),
-        ..EndpointConfig::default()
-    };
+    let sctp = EndpointConfig::default()
+        .rto_initial(Duration::from_millis(50))
+        .rto_min(Duration::from_millis(50))
+        .rto_max(Duration::from_millis(400))
+        .association_max_retrans(50)
+        .sack_delay(Duration::from_millis(10));
     let bad = LinkConfig {
         loss: 0.15.into(),
         ..LinkConfig::default()

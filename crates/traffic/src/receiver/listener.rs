@@ -33,10 +33,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// The settings of SCTP endpoints on either side: packets leave at once.
 pub(crate) fn endpoint_config() -> EndpointConfig {
-    EndpointConfig {
-        nodelay: true,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default().nodelay(true)
 }
 
 /// Opens the configured listeners.

@@ -26,12 +26,10 @@ fn over(addresses: [&str; 2]) -> UdpCarrierConfig {
 
 /// Gives a path up soon.
 fn impatient() -> EndpointConfig {
-    EndpointConfig {
-        rto_initial: Duration::from_millis(100),
-        rto_min: Duration::from_millis(50),
-        rto_max: Duration::from_millis(400),
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .rto_initial(Duration::from_millis(100))
+        .rto_min(Duration::from_millis(50))
+        .rto_max(Duration::from_millis(400))
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {

@@ -71,12 +71,10 @@ impl Trunk {
     ) -> Trunk {
         let carrier = match transport {
             Transport::Sctp => {
-                let config = EndpointConfig {
-                    mtu: MTU,
-                    path_mtu_discovery: false,
-                    outbound_streams: STREAMS,
-                    ..EndpointConfig::default()
-                };
+                let config = EndpointConfig::default()
+                    .mtu(MTU)
+                    .path_mtu_discovery(false)
+                    .outbound_streams(STREAMS);
                 let mut endpoint = Endpoint::new(SIP_PORT, config, rng.random());
                 endpoint.set_local_addresses(own.trunk.to_vec());
                 Carrier::Sctp(Box::new(Sctp {

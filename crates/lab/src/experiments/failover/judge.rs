@@ -24,9 +24,12 @@ pub(super) fn judge_observation(checks: &mut Checks, rules: &Rules, observation:
     let name = rules.name;
     let after_cut = |at: Duration| at.as_secs_f64() - observation.cut.as_secs_f64();
     // The round-trip time is far below RTO.Min.
-    let by_law: Vec<Duration> = expiries(config.rto_min, config.rto_max)
-        .take(ERRORS_UNTIL_INACTIVE)
-        .collect();
+    let by_law: Vec<Duration> = expiries(
+        config.association.path.rto_min,
+        config.association.path.rto_max,
+    )
+    .take(ERRORS_UNTIL_INACTIVE)
+    .collect();
     // Each expiry starts from the one before, with the next message at the latest.
     let allowed = |index: usize| {
         let law = by_law[index];
@@ -100,7 +103,11 @@ pub(super) fn judge_observation(checks: &mut Checks, rules: &Rules, observation:
     );
 
     // The HEARTBEAT may be due at once. RTO has doubled up to RTO.Max.
-    let latest = config.hb_interval + config.rto_max * 3 / 2 + 2 * DELAY + INTERVAL + granularity;
+    let latest = config.association.path.hb_interval
+        + config.association.path.rto_max * 3 / 2
+        + 2 * DELAY
+        + INTERVAL
+        + granularity;
     let returned = observation.returned().map_or(f64::NAN, |at| {
         at.as_secs_f64() - observation.mended.as_secs_f64()
     });

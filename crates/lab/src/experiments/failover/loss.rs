@@ -99,12 +99,10 @@ fn transfer(context: &Context, number: u64, paths: usize) -> anyhow::Result<(f64
         loss: stated("failover", "loss") / 100.0,
         delay: DELAY,
     };
-    let config = EndpointConfig {
-        path_mtu_discovery: false,
+    let config = EndpointConfig::default()
+        .path_mtu_discovery(false)
         // The association is to survive whatever is lost.
-        association_max_retrans: 1000,
-        ..EndpointConfig::default()
-    };
+        .association_max_retrans(1000);
     let networks = vec![network; paths];
     let mut pair = Pair::new(context, number, &networks, &config, TcpConfig::default());
     pair.simulation.record();
@@ -127,7 +125,7 @@ fn transfer(context: &Context, number: u64, paths: usize) -> anyhow::Result<(f64
     let trip = DELAY + Duration::from_secs_f64(8.0 * QUEUE as f64 / RATE) + GRANULARITY;
     let unexplained = halts
         .filter(|(from, to)| timeouts.up.is_some_and(|up| up < *from) && *to < end)
-        .filter(|(from, to)| *to - *from > config.rto_min)
+        .filter(|(from, to)| *to - *from > config.association.path.rto_min)
         .filter(|(from, to)| {
             let times = timeouts.seen.iter().map(|timeout| timeout.at);
             let last = times.filter(|at| (*from..*to).contains(at)).max();
@@ -213,14 +211,14 @@ impl Timeouts {
             let timeouts: Vec<&Timeout> = of_path.collect();
             let pairs = timeouts.windows(2).filter(|pair| in_a_row(pair));
             let early = pairs.filter(|pair| {
-                let doubled = config.rto_min * 2_u32.pow(pair[0].errors.min(16));
-                pair[1].at - pair[0].at + GRANULARITY < doubled.min(config.rto_max)
+                let doubled = config.association.path.rto_min * 2_u32.pow(pair[0].errors.min(16));
+                pair[1].at - pair[0].at + GRANULARITY < doubled.min(config.association.path.rto_max)
             });
             let triples = timeouts
                 .windows(3)
                 .filter(|three| in_a_row(&three[..2]) && in_a_row(&three[1..]));
             let uneven = triples.filter(|three| {
-                let law = (2 * (three[1].at - three[0].at)).min(config.rto_max);
+                let law = (2 * (three[1].at - three[0].at)).min(config.association.path.rto_max);
                 (three[2].at - three[1].at).abs_diff(law) > 2 * GRANULARITY
             });
             let is_alone = self.errors.len() == 1;

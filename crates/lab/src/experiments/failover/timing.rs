@@ -31,17 +31,15 @@ const SPEEDUP: u32 = 5;
 impl Timing {
     pub(super) fn of(rules: &Rules, on: On, quick: bool) -> Timing {
         let speedup = if on == On::Net && quick { SPEEDUP } else { 1 };
-        let usual = EndpointConfig::default();
-        let config = EndpointConfig {
-            potentially_failed: rules.quick,
-            path_mtu_discovery: false,
-            rto_initial: usual.rto_initial / speedup,
-            rto_min: usual.rto_min / speedup,
-            rto_max: usual.rto_max / speedup,
-            hb_interval: usual.hb_interval / speedup,
-            sack_delay: usual.sack_delay / speedup,
-            ..usual
-        };
+        let usual = EndpointConfig::default().association;
+        let config = EndpointConfig::default()
+            .potentially_failed(rules.quick)
+            .path_mtu_discovery(false)
+            .rto_initial(usual.path.rto_initial / speedup)
+            .rto_min(usual.path.rto_min / speedup)
+            .rto_max(usual.path.rto_max / speedup)
+            .hb_interval(usual.path.hb_interval / speedup)
+            .sack_delay(usual.sack_delay / speedup);
         // The path is inactive after 63 s, and back within HB.interval and one and a half RTO.Max.
         let (outage, after) = if speedup == 1 { (150, 150) } else { (80, 130) };
         Timing {

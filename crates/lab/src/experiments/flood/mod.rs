@@ -86,30 +86,32 @@ impl Experiment for Flood {
 /// one goes out each RTO (RFC 7829 section 3.2, rule 5), as soon as it is known that the last one is lost. When
 /// the path becomes inactive the interval begins anew.
 fn lives(config: &EndpointConfig) -> (Duration, Duration) {
-    let failures = config.association_max_retrans + 1;
+    let failures = config.association.association_max_retrans + 1;
     let rto = |number: u32| {
         let doubled = 1_u32.checked_shl(number - 1).unwrap_or(u32::MAX);
         config
+            .association
+            .path
             .rto_initial
             .saturating_mul(doubled)
-            .min(config.rto_max)
+            .min(config.association.path.rto_max)
     };
-    let first_errors = match config.potentially_failed {
-        true => config.potentially_failed_max_retrans + 1,
+    let first_errors = match config.association.path.potentially_failed {
+        true => config.association.path.potentially_failed_max_retrans + 1,
         false => u32::MAX,
     };
     let (mut shortest, mut longest) = (Duration::ZERO, Duration::ZERO);
     for errors in 0..failures {
         // Of the RTO before the heartbeat that was lost last, and the one after it.
         let (before, after) = (rto(errors.max(1)), rto(errors + 1));
-        if (first_errors..=config.path_max_retrans).contains(&errors) {
+        if (first_errors..=config.association.path.path_max_retrans).contains(&errors) {
             shortest += before;
             longest += before;
             continue;
         }
-        shortest += config.hb_interval + before / 2;
-        longest += config.hb_interval + after * 3 / 2;
-        if errors == config.path_max_retrans + 1 {
+        shortest += config.association.path.hb_interval + before / 2;
+        longest += config.association.path.hb_interval + after * 3 / 2;
+        if errors == config.association.path.path_max_retrans + 1 {
             shortest += before;
             longest += before;
         }
@@ -148,11 +150,9 @@ mod tests {
 
     #[test]
     fn without_quick_failover_each_heartbeat_comes_after_its_interval() {
-        let config = EndpointConfig {
-            potentially_failed: false,
-            association_max_retrans: 2,
-            ..EndpointConfig::default()
-        };
+        let config = EndpointConfig::default()
+            .potentially_failed(false)
+            .association_max_retrans(2);
         let (shortest, longest) = lives(&config);
         assert_eq!(
             shortest,

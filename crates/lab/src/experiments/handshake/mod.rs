@@ -164,11 +164,7 @@ fn measure(context: &Context, number: u64, delay: Duration) -> anyhow::Result<Ob
         delay,
         ..NetworkConfig::default()
     };
-    let config = EndpointConfig {
-        mtu: MTU,
-        path_mtu_discovery: false,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default().mtu(MTU).path_mtu_discovery(false);
     let load = Load::Transfer {
         message: MESSAGE,
         remaining: 1,

@@ -104,7 +104,7 @@ fn median(mut late: Vec<Duration>) -> Duration {
 /// Whether somebody who was so late may have repeated a packet whose answer was there or on its way: that is done
 /// after RTO.Initial (RFC 9260 section 5.1).
 fn may_repeat(late: Duration, delay: Duration) -> bool {
-    late + 2 * delay >= EndpointConfig::default().rto_initial
+    late + 2 * delay >= EndpointConfig::default().association.path.rto_initial
 }
 
 impl Overhead {
@@ -336,11 +336,7 @@ struct Speaker {
 
 impl Speaker {
     fn open(local: IpAddr, mut rng: ChaCha12Rng) -> anyhow::Result<Speaker> {
-        let config = EndpointConfig {
-            mtu: MTU,
-            path_mtu_discovery: false,
-            ..EndpointConfig::default()
-        };
+        let config = EndpointConfig::default().mtu(MTU).path_mtu_discovery(false);
         Ok(Speaker {
             endpoint: Endpoint::new(PORT, config, rng.random()),
             socket: UdpSocket::bind((local, ENCAPSULATION_PORT))?,

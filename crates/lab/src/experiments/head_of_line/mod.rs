@@ -166,14 +166,12 @@ type Curve = (Carrier, Vec<Point>);
 
 /// Messages are whole in their chunks.
 fn sctp_config() -> EndpointConfig {
-    EndpointConfig {
-        mtu: MTU,
-        path_mtu_discovery: false,
-        outbound_streams: CALLS,
-        a_rwnd: WINDOW as u32,
-        send_buffer: WINDOW,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .mtu(MTU)
+        .path_mtu_discovery(false)
+        .outbound_streams(CALLS)
+        .a_rwnd(WINDOW as u32)
+        .send_buffer(WINDOW)
 }
 
 impl Carrier {

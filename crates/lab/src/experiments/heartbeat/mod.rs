@@ -150,10 +150,7 @@ impl Experiment for Heartbeat {
     }
 
     fn run(&self, on: On, context: &Context) -> anyhow::Result<Outcome> {
-        let config = EndpointConfig {
-            path_mtu_discovery: false,
-            ..EndpointConfig::default()
-        };
+        let config = EndpointConfig::default().path_mtu_discovery(false);
         let Observation {
             phases,
             sequences,
@@ -163,7 +160,7 @@ impl Experiment for Heartbeat {
             On::Sim => sim::observe(context, &config)?,
             On::Net => net::observe(context, &config)?,
         };
-        if 2 * exactness.interval >= config.rto_min {
+        if 2 * exactness.interval >= config.association.path.rto_min {
             return Ok(Outcome::skipped(format!(
                 "the machine is too busy: times are off by up to {:.0} ms here, the jitter is half a second",
                 exactness.interval.as_secs_f64() * 1e3
@@ -176,7 +173,9 @@ impl Experiment for Heartbeat {
             .count();
         let intervals: Vec<Vec<Interval>> = sequences
             .iter()
-            .map(|sequence| sequence.intervals(&sequences, config.hb_interval, exactness))
+            .map(|sequence| {
+                sequence.intervals(&sequences, config.association.path.hb_interval, exactness)
+            })
             .collect();
         Ok(judge(
             &sequences, &intervals, unanswered, &phases, phase, exactness, &config,
@@ -202,7 +201,11 @@ fn beats(
     halts: impl Fn(Duration, Duration) -> Duration,
 ) -> Vec<Beat> {
     let Captured { sent, answers } = captured;
-    let mut timeout = Timeout::new(config.rto_initial, config.rto_min, config.rto_max);
+    let mut timeout = Timeout::new(
+        config.association.path.rto_initial,
+        config.association.path.rto_min,
+        config.association.path.rto_max,
+    );
     // By how much SRTT and RTTVAR may be off.
     let (mut srtt_off, mut rttvar_off) = (Duration::ZERO, Duration::ZERO);
     let sent = sent.into_iter();
@@ -364,7 +367,7 @@ fn judge(
     exactness: Exactness,
     config: &EndpointConfig,
 ) -> Outcome {
-    let hb_interval = config.hb_interval;
+    let hb_interval = config.association.path.hb_interval;
     let all: Vec<&Interval> = intervals.iter().flatten().collect();
     let in_phase = |number: u32| {
         let times = phase * number..phase * (number + 1);
@@ -401,7 +404,7 @@ fn judge(
         "distance of the jitter from the uniform distribution",
         distance_from_uniform(&chances),
         0.0..=largest_distance(chances.len())
-            + exactness.jitter.as_secs_f64() / config.rto_min.as_secs_f64(),
+            + exactness.jitter.as_secs_f64() / config.association.path.rto_min.as_secs_f64(),
         "",
     );
     checks.depends_on_time();
@@ -425,7 +428,7 @@ fn judge(
     let means = [false, true].map(|is_longer| {
         let those = all
             .iter()
-            .filter(|interval| (interval.rto[0] > config.rto_min) == is_longer);
+            .filter(|interval| (interval.rto[0] > config.association.path.rto_min) == is_longer);
         mean(those.map(|interval| interval.length))
     });
     checks.found(
@@ -514,7 +517,7 @@ fn latest_first(
     // Handshake and the HEARTBEAT that confirms: two round trips, and as much again for timers.
     let at_once = Duration::from_millis(4 * phases[0].0) + exactness.jitter;
     let before = u32::try_from(number).unwrap_or(u32::MAX);
-    (config.rto_initial + exactness.interval)
+    (config.association.path.rto_initial + exactness.interval)
         .saturating_mul(before)
         .saturating_add(at_once)
 }

@@ -43,13 +43,12 @@ pub(super) fn observe(context: &Context, config: &EndpointConfig) -> anyhow::Res
     let topology = ready_made("multihomed").context("the topology is there")?;
     let topology = Topology::parse(topology.text, &[])?;
     let testbed = Testbed::up(&topology, "lab-heartbeat", context.rng(0).next_u64())?;
-    let hurried = EndpointConfig {
-        rto_initial: config.rto_initial / SPEEDUP,
-        rto_min: config.rto_min / SPEEDUP,
-        rto_max: config.rto_max / SPEEDUP,
-        hb_interval: config.hb_interval / SPEEDUP,
-        ..config.clone()
-    };
+    let hurried = config
+        .clone()
+        .rto_initial(config.association.path.rto_initial / SPEEDUP)
+        .rto_min(config.association.path.rto_min / SPEEDUP)
+        .rto_max(config.association.path.rto_max / SPEEDUP)
+        .hb_interval(config.association.path.hb_interval / SPEEDUP);
     set_delays(&testbed, PHASES[0])?;
     let directory = tempfile::tempdir()?;
     let capture = directory.path().join("client.pcapng");

@@ -177,7 +177,7 @@ fn measure(
     })?;
     let is_late = may_have_repeated(watch.end().longest);
     // Idle ones are asked whether they are there after HB.interval and half an RTO at the earliest (section 8.3).
-    let hb_interval = EndpointConfig::default().hb_interval;
+    let hb_interval = EndpointConfig::default().association.path.hb_interval;
     let may_have_asked = measured.run.start_up_seconds >= hb_interval.as_secs_f64();
     measured.may_have_more |= is_late || may_have_asked;
     testbed.down();
@@ -234,7 +234,7 @@ async fn client(
 /// Whether somebody who was late by so much at the latest may have repeated a packet: that is done after RTO.Initial
 /// (RFC 9260 section 5.1); half of it is left for those before it in line.
 fn may_have_repeated(late: Duration) -> bool {
-    2 * (late + 2 * DELAY) >= EndpointConfig::default().rto_initial
+    2 * (late + 2 * DELAY) >= EndpointConfig::default().association.path.rto_initial
 }
 
 /// How long a thread of some processes has waited for a processor at a time at most. It looks every few milliseconds,

@@ -111,15 +111,13 @@ impl World {
     fn new(context: &Context, associations: u32, streams: u16) -> World {
         let start = Instant::now();
         let mut simulation = Simulation::new(start);
-        let config = EndpointConfig {
-            mtu: MTU,
-            path_mtu_discovery: false,
+        let config = EndpointConfig::default()
+            .mtu(MTU)
+            .path_mtu_discovery(false)
             // Set-up and transfers alone are looked at.
-            heartbeats: false,
-            outbound_streams: streams,
-            max_inbound_streams: streams,
-            ..EndpointConfig::default()
-        };
+            .heartbeats(false)
+            .outbound_streams(streams)
+            .max_inbound_streams(streams);
         let link = LinkConfig {
             bottleneck: Some(Bottleneck {
                 queue_packets: usize::MAX,

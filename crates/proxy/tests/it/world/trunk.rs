@@ -54,13 +54,11 @@ impl Trunk {
         first_connection: u64,
         seed: [u8; 32],
     ) -> Trunk {
-        let config = EndpointConfig {
-            path_mtu_discovery: false,
-            outbound_streams: STREAMS,
+        let config = EndpointConfig::default()
+            .path_mtu_discovery(false)
+            .outbound_streams(STREAMS)
             // A story ends when nothing happens any more.
-            heartbeats: false,
-            ..EndpointConfig::default()
-        };
+            .heartbeats(false);
         let mut endpoint = Endpoint::new(local.port(), config, seed);
         endpoint.set_local_addresses(vec![local.ip()]);
         Trunk {

@@ -136,7 +136,11 @@ impl Port {
                 tracing::debug!(port = self.key.port, %id, ?causes, "the peer reported an error");
                 self.notify(id, Notification::RemoteError { causes });
             }
-            event => tracing::debug!(port = self.key.port, ?event, "an event that no handle takes"),
+            event => tracing::debug!(
+                port = self.key.port,
+                ?event,
+                "an event that no handle takes"
+            ),
         }
     }
 
@@ -174,7 +178,7 @@ impl Port {
             }
             return;
         }
-        let config = self.engine.config();
+        let config = &self.engine.config().association;
         let local_ip = peer.local.unwrap_or(self.context.local_addr.ip());
         let parameters = AssociationParameters {
             key: AssociationKey {

@@ -162,7 +162,7 @@ impl Port {
                 .configure(now, id, *config)
                 .map_err(|_| PathError::UnknownAssociation),
             Control::ConfigurePath(remote, config) => {
-                engine.configure_path(now, id, remote, config)
+                engine.configure_path(now, id, remote, *config)
             }
         }
     }
@@ -349,7 +349,10 @@ fn share(mut config: EndpointConfig, context: &WorkerContext) -> EndpointConfig 
             *bound = bound.div_ceil(count);
         }
         // A share without room for a message would receive none.
-        let largest = config.max_message_size.min(config.a_rwnd as usize);
+        let largest = config
+            .association
+            .max_message_size
+            .min(config.association.a_rwnd as usize);
         config.max_received_bytes = config.max_received_bytes.max(largest);
     }
     config

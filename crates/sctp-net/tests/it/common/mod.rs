@@ -44,26 +44,22 @@ pub(crate) fn lossy_carrier(loss: f64, seed: u64) -> UdpCarrierConfig {
 /// The RFC's parameters, but quicker to retransmit: fit for a loopback network. As these attempts are soon made there
 /// are more of them, so that no peer is given up that a busy machine has stopped for a while.
 pub(crate) fn quick() -> EndpointConfig {
-    EndpointConfig {
-        rto_initial: Duration::from_millis(100),
-        rto_min: Duration::from_millis(50),
-        rto_max: Duration::from_millis(400),
-        sack_delay: Duration::from_millis(20),
-        association_max_retrans: 200,
-        max_init_retransmits: 200,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .rto_initial(Duration::from_millis(100))
+        .rto_min(Duration::from_millis(50))
+        .rto_max(Duration::from_millis(400))
+        .sack_delay(Duration::from_millis(20))
+        .association_max_retrans(200)
+        .max_init_retransmits(200)
 }
 
 /// The RFC's parameters, but nothing is sent again before a test is over: where packets are counted, a machine that
 /// stands still for a while must not be taken for a loss.
 pub(crate) fn patient() -> EndpointConfig {
-    EndpointConfig {
-        rto_initial: LIMIT,
-        rto_min: LIMIT,
-        rto_max: LIMIT,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .rto_initial(LIMIT)
+        .rto_min(LIMIT)
+        .rto_max(LIMIT)
 }
 
 /// Connects `client` to `server`, an endpoint of the stack `server_stack`.

@@ -110,10 +110,7 @@ fn build() -> Option<PathBuf> {
 }
 
 fn config() -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: 1 << 20,
-        ..quick()
-    }
+    quick().a_rwnd(1 << 20)
 }
 
 fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {

@@ -7,20 +7,17 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
 use super::{Path, limits_of, overhead_of, pmdcs};
-use crate::EndpointConfig;
+use crate::AssociationConfig;
 use crate::association::heartbeats::{HEARTBEAT_INFO_LENGTH, info_of};
 use crate::association::path_mtu::PacketTooBig;
 use crate::packet::Tsn;
 
 impl Path {
-    /// Takes up what is set about the path MTU, and the address: a size that the user gave for
-    /// this path is not searched for.
-    pub(super) fn configure_mtu(&mut self, config: &EndpointConfig) {
-        let given = self.settings.as_ref().and_then(|settings| settings.mtu);
-        let mtu = given.unwrap_or(config.mtu);
-        self.mtu.set_limits(limits_of(self.address, mtu, config));
-        self.mtu
-            .set_enabled(given.is_none() && config.path_mtu_discovery);
+    /// Takes up what is set about the path MTU, and the address.
+    pub(super) fn configure_mtu(&mut self, config: &AssociationConfig) {
+        let settings = self.settings.in_force(config);
+        self.mtu.set_limits(limits_of(self.address, settings));
+        self.mtu.set_enabled(settings.path_mtu_discovery);
         self.mtu_changed();
     }
 
@@ -34,11 +31,11 @@ impl Path {
         &mut self,
         now: Instant,
         rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
         let nonce = rng.next_u64();
         self.mtu_probe = Some(nonce);
-        self.mtu.probe_sent(now, config);
+        self.mtu.probe_sent(now, self.settings.in_force(config));
         info_of(self.id, nonce)
     }
 
@@ -47,13 +44,14 @@ impl Path {
         &mut self,
         now: Instant,
         info: &[u8],
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> bool {
         let answered = self
             .mtu_probe
             .take_if(|nonce| info == info_of(self.id, *nonce));
         if answered.is_some() {
-            self.mtu.probe_acknowledged(now, config);
+            self.mtu
+                .probe_acknowledged(now, self.settings.in_force(config));
             self.mtu_changed();
         }
         answered.is_some()
@@ -65,8 +63,8 @@ impl Path {
     }
 
     /// Does what is due for path MTU discovery.
-    pub(crate) fn handle_mtu_timeout(&mut self, now: Instant, config: &EndpointConfig) {
-        self.mtu.handle_timeout(now, config);
+    pub(crate) fn handle_mtu_timeout(&mut self, now: Instant, config: &AssociationConfig) {
+        self.mtu.handle_timeout(now, self.settings.in_force(config));
         self.mtu_changed();
     }
 
@@ -88,9 +86,9 @@ impl Path {
     }
 
     /// The chunk `tsn` goes out again, wherever.
-    pub(crate) fn chunk_was_lost(&mut self, tsn: Tsn, config: &EndpointConfig) {
+    pub(crate) fn chunk_was_lost(&mut self, tsn: Tsn, config: &AssociationConfig) {
         if self.large_packet.take_if(|large| *large == tsn).is_some() {
-            self.mtu.large_packet_lost(config);
+            self.mtu.large_packet_lost(self.settings.in_force(config));
             self.mtu_changed();
         }
     }
@@ -101,10 +99,12 @@ impl Path {
         &mut self,
         now: Instant,
         mtu: usize,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> PacketTooBig {
         let size = mtu.saturating_sub(overhead_of(self.address));
-        let outcome = self.mtu.packet_too_big(now, size, config);
+        let outcome = self
+            .mtu
+            .packet_too_big(now, size, self.settings.in_force(config));
         self.mtu_changed();
         outcome
     }

@@ -4,11 +4,8 @@ use rand_chacha::ChaCha12Rng;
 use super::*;
 use crate::packet::Tsn;
 
-fn config() -> EndpointConfig {
-    EndpointConfig {
-        path_mtu_discovery: false,
-        ..EndpointConfig::default()
-    }
+fn config() -> AssociationConfig {
+    AssociationConfig::default().path_mtu_discovery(false)
 }
 
 fn path() -> Path {
@@ -106,23 +103,20 @@ fn a_measurement_ends_the_back_off_before_t3_rtx_starts_anew() {
     for _ in 0..3 {
         path.t3_rtx_expired(false, &config);
     }
-    assert_eq!(path.rto(), config.rto_initial * 8);
+    assert_eq!(path.rto(), config.path.rto_initial * 8);
     path.chunk_sent(now, 100);
     path.begin_sack();
     path.chunk_acknowledged(acknowledged(Some(now)), true);
     let later = now + Duration::from_millis(20);
     path.finish_sack(later, false, &config);
-    assert_eq!(path.t3_rtx(), Some(later + config.rto_min));
+    assert_eq!(path.t3_rtx(), Some(later + config.path.rto_min));
 }
 
 #[test]
 fn becomes_inactive_beyond_path_max_retrans_and_active_by_an_answer() {
     let mut path = path();
-    let config = EndpointConfig {
-        potentially_failed: false,
-        ..config()
-    };
-    for _ in 0..config.path_max_retrans {
+    let config = config().potentially_failed(false);
+    for _ in 0..config.path.path_max_retrans {
         assert!(!path.count_error(&config));
     }
     assert!(path.count_error(&config));
@@ -136,27 +130,18 @@ fn becomes_inactive_beyond_path_max_retrans_and_active_by_an_answer() {
 #[test]
 fn may_have_failed_before_it_is_inactive() {
     let mut path = path();
-    let config = EndpointConfig {
-        potentially_failed_max_retrans: 1,
-        ..config()
-    };
+    let config = config().potentially_failed_max_retrans(1);
     assert!(!path.count_error(&config));
     assert!(path.count_error(&config));
     assert_eq!(path.state(), PathState::PotentiallyFailed);
-    for _ in 2..config.path_max_retrans {
+    for _ in 2..config.path.path_max_retrans {
         assert!(!path.count_error(&config));
     }
     assert!(path.count_error(&config));
     assert_eq!(path.state(), PathState::Inactive);
     assert!(path.clear_errors());
     assert_eq!(path.state(), PathState::Active);
-    path.configure(
-        PathConfig {
-            path_max_retrans: Some(1),
-            ..PathConfig::default()
-        },
-        &config,
-    );
+    path.configure(config.path.path_max_retrans(1), &config);
     assert!(!path.count_error(&config));
     assert!(path.count_error(&config));
     assert_eq!(path.state(), PathState::Inactive, "never in between");
@@ -188,21 +173,24 @@ fn sends_a_heartbeat_after_an_idle_period_and_counts_a_missing_answer() {
     path.start_heartbeats(start, &mut rng, &config);
     let due = path.heartbeat_timeout().expect("a heartbeat is due");
     let period = due - start;
-    assert!(period >= config.hb_interval + Duration::from_millis(500));
-    assert!(period <= config.hb_interval + Duration::from_millis(1500));
+    assert!(period >= config.path.hb_interval + Duration::from_millis(500));
+    assert!(period <= config.path.hb_interval + Duration::from_millis(1500));
 
     // Data in between puts it off.
     path.chunk_sent(start + Duration::from_secs(10), 100);
     assert!(!path.heartbeat_is_due(due, &mut rng, &config));
     let due = path.heartbeat_timeout().expect("a heartbeat is due");
-    assert!(due >= start + Duration::from_secs(10) + config.hb_interval);
+    assert!(due >= start + Duration::from_secs(10) + config.path.hb_interval);
 
     path.chunk_left_flight(100);
     assert!(path.heartbeat_is_due(due, &mut rng, &config));
     path.send_heartbeat(due, &mut rng, &config);
-    assert_eq!(path.heartbeat_timeout(), Some(due + config.rto_initial));
-    assert!(path.take_unanswered_heartbeat(due + config.rto_initial, &config));
-    assert_eq!(path.rto(), config.rto_initial * 2);
+    assert_eq!(
+        path.heartbeat_timeout(),
+        Some(due + config.path.rto_initial)
+    );
+    assert!(path.take_unanswered_heartbeat(due + config.path.rto_initial, &config));
+    assert_eq!(path.rto(), config.path.rto_initial * 2);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha12Rng;
 
 use super::Path;
 use crate::association::heartbeats::{HEARTBEAT_INFO_LENGTH, HeartbeatTiming, Heartbeats};
-use crate::{EndpointConfig, PathConfig, PathState};
+use crate::{AssociationConfig, PathConfig, PathState};
 
 impl Path {
     // --- Errors (section 8.2) ---
@@ -20,9 +20,10 @@ impl Path {
     /// Counts an error; tells whether a threshold was crossed by it. Beyond Path.Max.Retrans the
     /// count goes on within bounds: among inactive paths the one with the fewest errors is the one
     /// to try (RFC 7829 section 4.1).
-    pub(crate) fn count_error(&mut self, config: &EndpointConfig) -> bool {
+    pub(crate) fn count_error(&mut self, config: &AssociationConfig) -> bool {
         const MOST_ERRORS_PER_RETRANS: u32 = 10;
-        let max_retrans = self.path_max_retrans(config);
+        let settings = self.settings.in_force(config);
+        let max_retrans = settings.path_max_retrans;
         let most = max_retrans
             .saturating_add(1)
             .saturating_mul(MOST_ERRORS_PER_RETRANS);
@@ -39,8 +40,8 @@ impl Path {
                 true
             }
             PathState::Active
-                if config.potentially_failed
-                    && self.error_count > self.potentially_failed_max_retrans(config) =>
+                if settings.potentially_failed
+                    && self.error_count > settings.potentially_failed_max_retrans =>
             {
                 self.state = PathState::PotentiallyFailed;
                 true
@@ -53,8 +54,12 @@ impl Path {
     /// An ICMP message or an ABORT said that the association is unknown at the address: the same as
     /// more errors than Path.Max.Retrans. An unconfirmed address gets no HEARTBEATs any more, unless
     /// the user asks for one. Tells whether that is news.
-    pub(crate) fn give_up(&mut self, config: &EndpointConfig) -> bool {
-        let beyond = self.path_max_retrans(config).saturating_add(1);
+    pub(crate) fn give_up(&mut self, config: &AssociationConfig) -> bool {
+        let beyond = self
+            .settings
+            .in_force(config)
+            .path_max_retrans
+            .saturating_add(1);
         let is_news = self.error_count < beyond;
         self.error_count = self.error_count.max(beyond);
         self.abandoned = true;
@@ -90,7 +95,7 @@ impl Path {
         &mut self,
         now: Instant,
         rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) {
         if self.state == PathState::Unconfirmed {
             self.heartbeats.start_at_once(now);
@@ -126,7 +131,7 @@ impl Path {
         &mut self,
         now: Instant,
         rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
         let timing = self.timing(config);
         self.heartbeats.send(now, self.id, timing, rng)
@@ -154,7 +159,7 @@ impl Path {
         &mut self,
         now: Instant,
         info: &[u8],
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> bool {
         let Some(sent) = self.heartbeats.take_answered(self.id, info) else {
             return false;
@@ -176,12 +181,12 @@ impl Path {
     pub(crate) fn take_unanswered_heartbeat(
         &mut self,
         now: Instant,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> bool {
         // While data is outstanding T3-rtx says the same (RFC 7829 section 3.2, rule 6).
         let unanswered = self.heartbeats.take_unanswered(now) && self.flight == 0;
         if unanswered {
-            self.rtt.back_off(config);
+            self.rtt.back_off(self.settings.in_force(config));
         }
         unanswered
     }
@@ -191,7 +196,7 @@ impl Path {
         &mut self,
         now: Instant,
         rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> bool {
         let timing = self.timing(config);
         self.heartbeats
@@ -204,18 +209,15 @@ impl Path {
     }
 
     /// Whether probes for verification go out to this path, one in every RTO (section 5.4).
-    pub(crate) fn is_probed(&self, config: &EndpointConfig) -> bool {
-        self.state == PathState::Unconfirmed && self.error_count <= self.path_max_retrans(config)
+    pub(crate) fn is_probed(&self, config: &AssociationConfig) -> bool {
+        self.state == PathState::Unconfirmed
+            && self.error_count <= self.settings.in_force(config).path_max_retrans
     }
 
     /// How far apart HEARTBEATs are on this path.
-    pub(super) fn timing(&self, config: &EndpointConfig) -> HeartbeatTiming {
+    pub(super) fn timing(&self, config: &AssociationConfig) -> HeartbeatTiming {
         let is_urgent = self.state == PathState::PotentiallyFailed || self.is_probed(config);
-        let interval = self
-            .settings
-            .as_ref()
-            .and_then(|settings| settings.hb_interval)
-            .unwrap_or(config.hb_interval);
+        let interval = self.settings.in_force(config).hb_interval;
         HeartbeatTiming {
             rto: self.rtt.rto(),
             interval: (!is_urgent).then_some(interval),
@@ -226,44 +228,23 @@ impl Path {
 
     /// Whether HEARTBEATs go out when it is idle (section 8.3 A and C). Whatever is set: a path that
     /// is to be verified gets them.
-    pub(crate) fn is_watched(&self, config: &EndpointConfig) -> bool {
-        let is_enabled = self
-            .settings
-            .as_ref()
-            .and_then(|settings| settings.heartbeats)
-            .unwrap_or(config.heartbeats);
+    pub(crate) fn is_watched(&self, config: &AssociationConfig) -> bool {
+        let is_enabled = self.settings.in_force(config).heartbeats;
         // It may belong to another host, which wants no more of them.
         let is_unwanted = self.abandoned && self.state == PathState::Unconfirmed;
         (is_enabled || self.is_probed(config)) && !is_unwanted
     }
 
-    pub(super) fn path_max_retrans(&self, config: &EndpointConfig) -> u32 {
+    /// Primary.Switchover.Max.Retrans of this path (RFC 7829 section 5).
+    pub(crate) fn primary_switchover_max_retrans(&self, config: &AssociationConfig) -> Option<u32> {
         self.settings
-            .as_ref()
-            .and_then(|settings| settings.path_max_retrans)
-            .unwrap_or(config.path_max_retrans)
+            .in_force(config)
+            .primary_switchover_max_retrans
     }
 
-    pub(super) fn potentially_failed_max_retrans(&self, config: &EndpointConfig) -> u32 {
-        self.settings
-            .as_ref()
-            .and_then(|settings| settings.potentially_failed_max_retrans)
-            .unwrap_or(config.potentially_failed_max_retrans)
-    }
-
-    /// Changes what is set for this path.
-    pub(crate) fn configure(&mut self, change: PathConfig, config: &EndpointConfig) {
-        let settings = self.settings.get_or_insert_default();
-        settings.heartbeats = change.heartbeats.or(settings.heartbeats);
-        settings.hb_interval = change
-            .hb_interval
-            .map(EndpointConfig::bounded_duration)
-            .or(settings.hb_interval);
-        settings.path_max_retrans = change.path_max_retrans.or(settings.path_max_retrans);
-        settings.potentially_failed_max_retrans = change
-            .potentially_failed_max_retrans
-            .or(settings.potentially_failed_max_retrans);
-        settings.mtu = change.mtu.map(EndpointConfig::bounded_mtu).or(settings.mtu);
+    /// Sets what holds for this path alone.
+    pub(crate) fn configure(&mut self, own: PathConfig, config: &AssociationConfig) {
+        self.settings.set(own);
         self.configure_mtu(config);
     }
 
@@ -272,7 +253,7 @@ impl Path {
         &mut self,
         now: Instant,
         rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) {
         self.configure_mtu(config);
         if matches!(self.state, PathState::Active | PathState::PotentiallyFailed) {

@@ -12,7 +12,7 @@ const MAX: usize = 1500 - OVERHEAD;
 
 struct Discovery {
     now: Instant,
-    config: EndpointConfig,
+    config: PathConfig,
     mtu: PathMtu,
     /// The sizes of the probes.
     probes: Vec<usize>,
@@ -24,11 +24,8 @@ impl Discovery {
     }
 
     fn with_local_mtu(mtu: usize) -> Discovery {
-        let config = EndpointConfig {
-            mtu,
-            ..EndpointConfig::default()
-        };
-        let mut mtu = PathMtu::new(Limits::new(config.mtu, OVERHEAD, false, &config), true);
+        let config = PathConfig::default().mtu(mtu);
+        let mut mtu = PathMtu::new(Limits::new(OVERHEAD, false, &config), true);
         mtu.start();
         Discovery {
             now: Instant::now(),
@@ -160,7 +157,7 @@ fn probes_of_the_base_that_are_lost_by_chance_end_no_search() {
         for base in [BASE, MIN] {
             let mut discovery = Discovery::new();
             discovery.config.base_mtu = base;
-            let limits = Limits::new(1500, OVERHEAD, false, &discovery.config);
+            let limits = Limits::new(OVERHEAD, false, &discovery.config);
             discovery.mtu = PathMtu::new(limits, true);
             discovery.mtu.start();
             for _ in 0..lost {
@@ -328,21 +325,17 @@ fn a_path_that_ends_to_work_is_searched_anew() {
 #[test]
 fn encapsulation_takes_its_bytes_at_once() {
     let mut discovery = Discovery::complete();
-    let config = discovery.config.clone();
-    discovery
-        .mtu
-        .set_limits(Limits::new(1500, 20, false, &config));
+    let config = discovery.config;
+    discovery.mtu.set_limits(Limits::new(20, false, &config));
     assert_eq!(discovery.mtu.plpmtu(), MAX + 8);
-    discovery
-        .mtu
-        .set_limits(Limits::new(1500, 28, false, &config));
+    discovery.mtu.set_limits(Limits::new(28, false, &config));
     assert_eq!(discovery.mtu.plpmtu(), MAX);
 }
 
 #[test]
 fn without_discovery_the_interface_says_what_is_carried() {
-    let config = EndpointConfig::default();
-    let mut mtu = PathMtu::new(Limits::new(config.mtu, OVERHEAD, false, &config), false);
+    let config = PathConfig::default();
+    let mut mtu = PathMtu::new(Limits::new(OVERHEAD, false, &config), false);
     mtu.start();
     mtu.data_sent();
     assert_eq!((mtu.plpmtu(), mtu.wanted_probe()), (MAX, None));
@@ -351,8 +344,8 @@ fn without_discovery_the_interface_says_what_is_carried() {
 
 #[test]
 fn ipv6_has_a_base_that_every_link_carries() {
-    let config = EndpointConfig::default();
-    let limits = Limits::new(1500, 48, true, &config);
+    let config = PathConfig::default();
+    let limits = Limits::new(48, true, &config);
     assert_eq!((limits.min, limits.base, limits.max), (1232, 1232, 1452));
 }
 

@@ -140,14 +140,11 @@ impl Association {
 
     /// Primary Path Switchover (RFC 7829 section 5).
     fn switch_primary_over(&mut self, context: &mut Context<'_>) {
-        let Some(limit) = context.config.primary_switchover_max_retrans else {
+        let Some(primary) = self.paths.get(self.routing.primary) else {
             return;
         };
-        let errors = self
-            .paths
-            .get(self.routing.primary)
-            .map_or(0, Path::error_count);
-        if errors > limit {
+        let limit = primary.primary_switchover_max_retrans(context.config);
+        if limit.is_some_and(|limit| primary.error_count() > limit) {
             self.make_primary(self.routing.current, context);
         }
     }

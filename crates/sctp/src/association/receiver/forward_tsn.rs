@@ -1,7 +1,7 @@
 //! The peer's FORWARD-TSN: it does not send again what is missing up to there (RFC 3758 section 3.6).
 
 use super::Receiver;
-use crate::EndpointConfig;
+use crate::AssociationConfig;
 use crate::association::path_id::PathId;
 use crate::packet::{ForwardTsn, Tsn};
 
@@ -24,7 +24,7 @@ impl Receiver {
         chunk: &ForwardTsn<'_>,
         path: PathId,
         budget: usize,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Forwarding {
         let forwarding = self.forward_to(chunk.new_cumulative_tsn, path, config);
         if forwarding == Forwarding::Advanced {
@@ -37,7 +37,7 @@ impl Receiver {
     }
 
     /// Moves the cumulative TSN on, and throws away what waits for TSNs that are skipped.
-    fn forward_to(&mut self, point: Tsn, path: PathId, config: &EndpointConfig) -> Forwarding {
+    fn forward_to(&mut self, point: Tsn, path: PathId, config: &AssociationConfig) -> Forwarding {
         // It is acknowledged as DATA is.
         self.packet.data = true;
         self.data_path = Some(path);
@@ -70,6 +70,6 @@ impl Receiver {
 
 /// How many TSNs a peer can have sent that were not acknowledged: a chunk has a byte of user data at least,
 /// and the window was never larger. As many as Gap Ack Blocks can tell of are taken in any case.
-fn most_sent(config: &EndpointConfig) -> u32 {
+fn most_sent(config: &AssociationConfig) -> u32 {
     config.a_rwnd.max(u16::MAX.into())
 }

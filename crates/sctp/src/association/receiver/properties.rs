@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::Receiver;
 use crate::association::path_id::PathId;
 use crate::packet::{Chunk, Data, Packet, PacketWriter, Ssn, Tsn};
-use crate::{EndpointConfig, ReceivedMessage};
+use crate::{AssociationConfig, ReceivedMessage};
 
 const STREAMS: u16 = 3;
 
@@ -125,7 +125,7 @@ fn whole(number: usize, message: &Message) -> Vec<u8> {
 
 /// A receiver, and what came out of it.
 struct Run {
-    config: EndpointConfig,
+    config: AssociationConfig,
     receiver: Receiver,
     /// The numbers of the messages delivered.
     delivered: Vec<usize>,
@@ -134,7 +134,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(initial: Tsn, config: EndpointConfig) -> Run {
+    fn new(initial: Tsn, config: AssociationConfig) -> Run {
         Run {
             receiver: Receiver::new(initial, STREAMS, &config),
             config,
@@ -226,7 +226,7 @@ proptest! {
         initial in prop_oneof![any::<u32>(), u32::MAX - 30..=u32::MAX],
     ) {
         let packets = packets(&messages, Tsn(initial));
-        let mut run = Run::new(Tsn(initial), EndpointConfig::default());
+        let mut run = Run::new(Tsn(initial), AssociationConfig::default());
         let mut received = BTreeSet::new();
         for step in steps {
             match step {
@@ -256,15 +256,8 @@ proptest! {
         max_received_messages in prop_oneof![Just(1_usize << 15), 1_usize..6],
     ) {
         let packets = packets(&messages, Tsn(initial));
-        let config = EndpointConfig {
-            a_rwnd,
-            partial_delivery_point,
-            fragment_interleave,
-            max_received_messages,
-            mtu: 576,
-            ..EndpointConfig::default()
-        }
-        .bounded();
+        let config = AssociationConfig::default().a_rwnd(a_rwnd).partial_delivery_point(partial_delivery_point).fragment_interleave(fragment_interleave).max_received_messages(max_received_messages).mtu(576)
+        .bounded(usize::MAX);
         let mut run = Run::new(Tsn(initial), config);
         for step in steps {
             match step {

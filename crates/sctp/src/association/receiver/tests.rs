@@ -3,12 +3,8 @@ use bytes::BytesMut;
 use super::*;
 use crate::packet::{Chunk, Packet, Ssn};
 
-fn config() -> EndpointConfig {
-    EndpointConfig {
-        a_rwnd: 4000,
-        mtu: 500,
-        ..EndpointConfig::default()
-    }
+fn config() -> AssociationConfig {
+    AssociationConfig::default().a_rwnd(4000).mtu(500)
 }
 
 fn receiver() -> Receiver {

@@ -2,7 +2,7 @@
 //! (RFC 9260 section 6.2).
 
 use super::{FullBuffer, Receiver};
-use crate::EndpointConfig;
+use crate::AssociationConfig;
 use crate::association::received_tsns::TsnRange;
 use crate::packet::Tsn;
 
@@ -40,7 +40,7 @@ impl Receiver {
 
     /// How many more bytes this association may hold where the endpoint may hold `budget` more: no
     /// fewer than what it is guaranteed, whatever others hold.
-    fn share(&self, budget: usize, config: &EndpointConfig) -> usize {
+    fn share(&self, budget: usize, config: &AssociationConfig) -> usize {
         let guaranteed = config
             .guaranteed_receive_bytes
             .saturating_sub(self.buffered);
@@ -52,7 +52,7 @@ impl Receiver {
     /// the peer would send chunks as small (the silly window syndrome, section 6.2, RFC 1122
     /// section 4.2.3.3). But when the user has nothing to receive, a sliver is all that there will
     /// be, and what is missing of a message may have to go into it.
-    pub(super) fn window(&self, budget: usize, config: &EndpointConfig) -> usize {
+    pub(super) fn window(&self, budget: usize, config: &AssociationConfig) -> usize {
         let size = config.a_rwnd as usize;
         let room = size
             .saturating_sub(self.buffered)
@@ -78,7 +78,7 @@ impl Receiver {
         tsn: Tsn,
         size: usize,
         budget: usize,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Result<(), FullBuffer> {
         let a_rwnd = config.a_rwnd as usize;
         if tsn > self.tsns.highest() {
@@ -126,6 +126,6 @@ impl Receiver {
 }
 
 /// A window smaller than this is not worth telling: no full packet fits into it.
-pub(super) fn least_window(config: &EndpointConfig) -> usize {
-    (config.a_rwnd as usize / 4).min(config.mtu)
+pub(super) fn least_window(config: &AssociationConfig) -> usize {
+    (config.a_rwnd as usize / 4).min(config.path.mtu)
 }

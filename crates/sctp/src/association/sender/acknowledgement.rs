@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{NeverSent, SackOutcome, Sender};
-use crate::EndpointConfig;
+use crate::AssociationConfig;
 use crate::association::path::Path;
 use crate::association::path_id::PathId;
 use crate::association::path_list::Paths;
@@ -16,7 +16,7 @@ impl Sender {
         now: Instant,
         sack: &Sack<'_>,
         paths: &mut Paths,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Result<SackOutcome, NeverSent> {
         if sack.cumulative_tsn_ack < self.outstanding.cumulative_ack_point() {
             return Ok(SackOutcome::default());
@@ -38,7 +38,7 @@ impl Sender {
         now: Instant,
         cumulative: Tsn,
         paths: &mut Paths,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Result<SackOutcome, NeverSent> {
         if cumulative < self.outstanding.cumulative_ack_point() {
             return Ok(SackOutcome::default());
@@ -54,7 +54,7 @@ impl Sender {
         window: Option<usize>,
         gaps: impl Iterator<Item = GapAckBlock>,
         paths: &mut Paths,
-        config: &EndpointConfig,
+        config: &AssociationConfig,
     ) -> Result<SackOutcome, NeverSent> {
         let probed_before = self.probed_path();
         self.peer_window = window.unwrap_or(self.peer_window);

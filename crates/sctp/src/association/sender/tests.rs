@@ -10,17 +10,14 @@ const FIRST: Tsn = Tsn(u32::MAX - 3);
 
 struct SenderTest {
     now: Instant,
-    config: EndpointConfig,
+    config: AssociationConfig,
     paths: Paths,
     sender: Sender,
 }
 
 impl SenderTest {
     fn new(peer_window: u32) -> SenderTest {
-        let config = EndpointConfig {
-            path_mtu_discovery: false,
-            ..EndpointConfig::default()
-        };
+        let config = AssociationConfig::default().path_mtu_discovery(false);
         let address = PathAddress {
             local: None,
             remote: [192, 0, 2, 1].into(),

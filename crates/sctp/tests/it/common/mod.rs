@@ -45,10 +45,7 @@ impl Host {
     /// A host that takes its paths to carry what `config` says, so that tests which count packets
     /// need not think of probe packets.
     pub(crate) fn new(port: u16, address: [u8; 4], config: EndpointConfig, seed: u64) -> Host {
-        let config = EndpointConfig {
-            path_mtu_discovery: false,
-            ..config
-        };
+        let config = config.path_mtu_discovery(false);
         Host::as_configured(port, address, config, seed)
     }
 

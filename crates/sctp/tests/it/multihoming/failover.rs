@@ -28,10 +28,7 @@ fn data_goes_to_the_primary_path_and_nowhere_else() {
 #[test]
 fn nothing_is_lost_or_repeated_when_the_primary_path_is_cut_in_the_middle() {
     for quick in [true, false] {
-        let config = EndpointConfig {
-            potentially_failed: quick,
-            ..plain()
-        };
+        let config = plain().potentially_failed(quick);
         let mut network = Network::with(2, config.clone(), config);
         network.establish();
         let begin = network.now;
@@ -78,11 +75,7 @@ fn the_first_timeout_moves_data_to_the_other_path() {
 
 #[test]
 fn without_potentially_failed_paths_new_data_stays_until_the_path_is_inactive() {
-    let config = EndpointConfig {
-        potentially_failed: false,
-        path_max_retrans: 2,
-        ..plain()
-    };
+    let config = plain().potentially_failed(false).path_max_retrans(2);
     let (network, data) = failover(config, 20);
     // What timed out goes to the other path, new data to the primary for three timeouts.
     let changes = network.path_changes(CLIENT, network.start + 10 * SECOND);
@@ -139,10 +132,7 @@ fn a_potentially_failed_path_is_probed_in_every_rto_until_it_is_inactive() {
 
 #[test]
 fn a_potentially_failed_path_without_heartbeats_is_not_probed() {
-    let config = EndpointConfig {
-        heartbeats: false,
-        ..plain()
-    };
+    let config = plain().heartbeats(false);
     let (mut network, _) = failover(config, 3);
     let begin = network.now;
     network.run_for(60 * SECOND);
@@ -153,10 +143,7 @@ fn a_potentially_failed_path_without_heartbeats_is_not_probed() {
 
 #[test]
 fn the_user_may_be_kept_ignorant_of_potentially_failed_paths() {
-    let config = EndpointConfig {
-        potentially_failed_events: false,
-        ..plain()
-    };
+    let config = plain().potentially_failed_events(false);
     let (mut network, data) = failover(config, 5);
     assert!(data.iter().any(|entry| entry.1 == 1));
     network.mend(0);
@@ -241,11 +228,7 @@ fn a_peer_without_any_path_left_is_given_up() {
 
 #[test]
 fn in_the_dormant_state_data_still_leaves_and_finds_the_way_back() {
-    let config = EndpointConfig {
-        path_max_retrans: 1,
-        association_max_retrans: 20,
-        ..plain()
-    };
+    let config = plain().path_max_retrans(1).association_max_retrans(20);
     let mut network = Network::with(2, config, plain());
     network.establish();
     network.cut(0);
@@ -326,10 +309,7 @@ fn the_user_sends_a_message_to_another_path() {
 
 #[test]
 fn the_primary_may_be_switched_over_for_good() {
-    let config = EndpointConfig {
-        primary_switchover_max_retrans: Some(0),
-        ..plain()
-    };
+    let config = plain().primary_switchover_max_retrans(Some(0));
     let (mut network, _) = failover(config, 3);
     assert_eq!(network.status(CLIENT).primary, address(SERVER, 1));
     network.mend(0);
@@ -346,11 +326,7 @@ fn thresholds_and_heartbeats_can_be_set_for_one_path() {
     let mut network = Network::new(2);
     let (id, _) = network.establish();
     let now = network.now;
-    let config = PathConfig {
-        heartbeats: Some(false),
-        path_max_retrans: Some(0),
-        ..PathConfig::default()
-    };
+    let config = PathConfig::default().heartbeats(false).path_max_retrans(0);
     let endpoint = &mut network.hosts[CLIENT].endpoint;
     let configured = endpoint.configure_path(now, id, address(SERVER, 1), config);
     assert_eq!(configured, Ok(()));
@@ -368,11 +344,9 @@ fn thresholds_and_heartbeats_can_be_set_for_one_path() {
     assert_eq!(changes, [(1.0, 1, PathChange::Unreachable)]);
     // Back on, it finds out.
     network.mend(1);
-    let config = PathConfig {
-        heartbeats: Some(true),
-        hb_interval: Some(Duration::from_secs(1)),
-        ..PathConfig::default()
-    };
+    let config = PathConfig::default()
+        .heartbeats(true)
+        .hb_interval(Duration::from_secs(1));
     let now = network.now;
     let endpoint = &mut network.hosts[CLIENT].endpoint;
     let configured = endpoint.configure_path(now, id, address(SERVER, 1), config);
@@ -383,11 +357,7 @@ fn thresholds_and_heartbeats_can_be_set_for_one_path() {
 
 #[test]
 fn unanswered_heartbeats_count_for_the_peer_on_the_path_in_use_only() {
-    let config = EndpointConfig {
-        association_max_retrans: 3,
-        hb_interval: SECOND,
-        ..plain()
-    };
+    let config = plain().association_max_retrans(3).hb_interval(SECOND);
     let mut network = Network::with(2, config, plain());
     network.establish();
     network.cut(1);

@@ -76,10 +76,7 @@ pub(crate) fn path(host: usize, network: u8) -> PathAddress {
 
 /// Settings without probes of the path MTU, which are tested elsewhere.
 pub(crate) fn plain() -> EndpointConfig {
-    EndpointConfig {
-        path_mtu_discovery: false,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default().path_mtu_discovery(false)
 }
 
 impl Network {

@@ -5,25 +5,23 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
-use sctp::{EndpointConfig, PathState};
+use sctp::PathState;
 
 use crate::multihoming::network::*;
 
 /// Moves data over three paths that fail at random, by one seed.
 fn play(seed: u64) {
     let mut rng = ChaCha12Rng::seed_from_u64(seed);
-    let config = EndpointConfig {
-        association_max_retrans: 1000,
-        path_max_retrans: rng.random_range(0..4),
-        potentially_failed: rng.random_bool(0.7),
-        potentially_failed_max_retrans: rng.random_range(0..3),
-        primary_switchover_max_retrans: rng.random_bool(0.3).then_some(3),
-        rto_min: Duration::from_millis(100),
-        hb_interval: Duration::from_secs(1),
-        nodelay: rng.random_bool(0.5),
-        bundling: rng.random_bool(0.8),
-        ..plain()
-    };
+    let config = plain()
+        .association_max_retrans(1000)
+        .path_max_retrans(rng.random_range(0..4))
+        .potentially_failed(rng.random_bool(0.7))
+        .potentially_failed_max_retrans(rng.random_range(0..3))
+        .primary_switchover_max_retrans(rng.random_bool(0.3).then_some(3))
+        .rto_min(Duration::from_millis(100))
+        .hb_interval(Duration::from_secs(1))
+        .nodelay(rng.random_bool(0.5))
+        .bundling(rng.random_bool(0.8));
     let mut network = Network::with(3, config.clone(), config);
     network.establish();
     network.loss = rng.random_range(0.0..0.1);

@@ -430,10 +430,7 @@ fn both_sides_may_open_at_once() {
 
 #[test]
 fn the_number_of_addresses_is_bounded() {
-    let config = EndpointConfig {
-        max_peer_addresses: 2,
-        ..plain()
-    };
+    let config = plain().max_peer_addresses(2);
     let mut network = Network::with(4, plain(), config);
     network.connect();
     network.run_for(SECOND);
@@ -528,11 +525,9 @@ fn prints_the_size_of_the_cookie_and_the_amplification() {
 
 #[test]
 fn work_for_peers_that_are_not_proved_is_bounded_in_each_second() {
-    let config = EndpointConfig {
-        max_inits_per_second: 10,
-        max_cookie_echoes_per_second: 5,
-        ..plain()
-    };
+    let config = plain()
+        .max_inits_per_second(10)
+        .max_cookie_echoes_per_second(5);
     let (mut network, echo) = half_open(1);
     let seed = ChaCha12Rng::seed_from_u64(1).get_seed();
     network.hosts[SERVER].endpoint = Endpoint::new(SERVER_PORT, config, seed);

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use sctp::packet::ChunkType;
-use sctp::{EndpointConfig, PathChange, PathError, PathState};
+use sctp::{PathChange, PathError, PathState};
 
 use crate::common::{chunk_types, message, ordered};
 use crate::multihoming::network::*;
@@ -99,10 +99,7 @@ fn an_address_that_nobody_answers_at_never_gets_data() {
 #[test]
 fn probes_back_off_and_become_rare_when_the_address_is_unreachable() {
     for heartbeats in [true, false] {
-        let config = EndpointConfig {
-            heartbeats,
-            ..plain()
-        };
+        let config = plain().heartbeats(heartbeats);
         let mut network = Network::with(2, config, plain());
         network.cut(1);
         network.connect();

@@ -14,10 +14,7 @@ use crate::rfc9260::scripted::{self, Scripted};
 
 /// Settings of an endpoint that says nothing of its own accord, with partial reliability.
 fn config() -> EndpointConfig {
-    EndpointConfig {
-        extensions: partial_reliability(),
-        ..scripted::quiet()
-    }
+    scripted::quiet().extensions(partial_reliability())
 }
 
 /// The extension alone.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sctp::{AbandonedCount, EndpointConfig, Event, PrPolicy, SendError, SendInfo};
+use sctp::{AbandonedCount, Event, PrPolicy, SendError, SendInfo};
 
 use super::{accepted, config, failed, forward_tsns, info, send};
 use crate::rfc9260::scripted::{Scripted, data_in};
@@ -70,10 +70,7 @@ fn retransmissions_of_either_kind_are_limited() {
 
 /// An association whose peer takes nothing, with room for three messages of 1000 bytes.
 fn blocked() -> Scripted {
-    let mut peer = accepted(EndpointConfig {
-        send_buffer: 3000,
-        ..config()
-    });
+    let mut peer = accepted(config().send_buffer(3000));
     peer.give_sack(0, &[], 0);
     peer
 }
@@ -143,10 +140,7 @@ fn nothing_gives_way_where_it_would_not_make_enough_room() {
 
 #[test]
 fn what_was_sent_gives_way_after_what_was_not() {
-    let mut peer = accepted(EndpointConfig {
-        send_buffer: 3000,
-        ..config()
-    });
+    let mut peer = accepted(config().send_buffer(3000));
     let first = peer.tsn;
     try_to_send(&mut peer, PrPolicy::Priority(7), 1).unwrap();
     peer.give_sack(0, &[], 0);
@@ -169,10 +163,7 @@ fn what_was_sent_gives_way_after_what_was_not() {
 
 #[test]
 fn without_the_extension_priorities_are_ignored() {
-    let mut peer = Scripted::accepted(EndpointConfig {
-        send_buffer: 3000,
-        ..config()
-    });
+    let mut peer = Scripted::accepted(config().send_buffer(3000));
     for tag in 1..=3 {
         try_to_send(&mut peer, PrPolicy::Priority(7), tag).unwrap();
     }
@@ -182,10 +173,7 @@ fn without_the_extension_priorities_are_ignored() {
 
 #[test]
 fn messages_that_say_nothing_follow_the_default_policy() {
-    let mut peer = accepted(EndpointConfig {
-        default_pr_policy: PrPolicy::LimitedRetransmissions(0),
-        ..config()
-    });
+    let mut peer = accepted(config().default_pr_policy(PrPolicy::LimitedRetransmissions(0)));
     let first = peer.tsn;
     let life_time = SendInfo {
         life_time: Some(RTO * 60),

@@ -125,24 +125,22 @@ fn exchange(pair: &mut Pair, inbox: &mut Inbox, rng: &mut ChaCha12Rng, loss: f64
 
 fn play(seed: u64) {
     let mut rng = ChaCha12Rng::seed_from_u64(seed);
-    let config = EndpointConfig {
-        extensions: partial_reliability(),
-        association_max_retrans: 1000,
-        path_max_retrans: 1000,
-        rto_min: Duration::from_millis(100),
-        rto_max: Duration::from_secs(2),
-        outbound_streams: STREAMS,
-        send_buffer: 20_000,
-        a_rwnd: rng.random_range(8000..40_000),
-        max_message_size: 8000,
-        partial_delivery_point: if rng.random_bool(0.3) {
+    let config = EndpointConfig::default()
+        .extensions(partial_reliability())
+        .association_max_retrans(1000)
+        .path_max_retrans(1000)
+        .rto_min(Duration::from_millis(100))
+        .rto_max(Duration::from_secs(2))
+        .outbound_streams(STREAMS)
+        .send_buffer(20_000)
+        .a_rwnd(rng.random_range(8000..40_000))
+        .max_message_size(8000)
+        .partial_delivery_point(if rng.random_bool(0.3) {
             1000
         } else {
             usize::MAX
-        },
-        fragment_interleave: rng.random_bool(0.5),
-        ..EndpointConfig::default()
-    };
+        })
+        .fragment_interleave(rng.random_bool(0.5));
     let mut pair = Pair::seeded(config.clone(), config, seed);
     let (client, server) = pair.establish();
     let loss = rng.random_range(0.0..0.3);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sctp::packet::{Chunk, ChunkType, Data, Ssn};
-use sctp::{AssociationState, EndpointConfig, Event};
+use sctp::{AssociationState, Event};
 
 use super::{accepted, config};
 use crate::rfc9260::scripted::{PEER_TSN, Scripted, message, packet_of, sack_in, types};
@@ -168,10 +168,7 @@ fn a_message_may_be_skipped_in_several_steps() {
 
 #[test]
 fn a_delivery_in_parts_is_aborted() {
-    let mut peer = accepted(EndpointConfig {
-        partial_delivery_point: 1,
-        ..config()
-    });
+    let mut peer = accepted(config().partial_delivery_point(1));
     give_fragment(&mut peer, 0, 0, "B");
     assert_eq!(received(&mut peer), [&b"<0>"[..]]);
     // Waits for the end of the other.
@@ -188,10 +185,7 @@ fn a_delivery_in_parts_is_aborted() {
 
 #[test]
 fn more_than_was_sent_is_not_skipped() {
-    let mut peer = accepted(EndpointConfig {
-        a_rwnd: 100_000,
-        ..config()
-    });
+    let mut peer = accepted(config().a_rwnd(100_000));
     for far in [100_001, 1 << 30, (1 << 31) - 1] {
         forward(&mut peer, far, &[(0, 5)]);
         assert_eq!(acknowledged(&peer.take()), (0, vec![]));
@@ -232,11 +226,7 @@ fn one_cut_short_is_dropped() {
 
 #[test]
 fn what_is_held_out_of_order_can_still_be_taken_back() {
-    let mut peer = accepted(EndpointConfig {
-        a_rwnd: 4000,
-        mtu: 600,
-        ..config()
-    });
+    let mut peer = accepted(config().a_rwnd(4000).mtu(600));
     let filler = [1; 500];
     for number in 2..12 {
         peer.give(&[Chunk::Data(message(number, &filler))]);

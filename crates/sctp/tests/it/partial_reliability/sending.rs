@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sctp::packet::{Cause, Chunk, ChunkType, Init, Parameter, ParameterBuffer};
-use sctp::{AssociationState, EndpointConfig, Event, PrPolicy, SendInfo};
+use sctp::{AssociationState, Event, PrPolicy, SendInfo};
 
 use super::{accepted, accepted_with, config, failed, forward_tsns, info, send};
 use crate::rfc9260::scripted::{self, Scripted, chunks, data_in, types};
@@ -161,12 +161,7 @@ fn each_stream_is_told_once_and_unordered_messages_are_not() {
 
 #[test]
 fn a_forward_tsn_fits_into_a_packet() {
-    let config = EndpointConfig {
-        mtu: 576,
-        outbound_streams: 400,
-        max_burst: 100,
-        ..config()
-    };
+    let config = config().mtu(576).outbound_streams(400).max_burst(100);
     let mut peer = accepted_with(
         config,
         Init {

@@ -7,8 +7,7 @@ use sctp::packet::{
     ReConfigResult, SequenceNumber, Ssn, StreamList,
 };
 use sctp::{
-    AssociationState, EndpointConfig, Event, ReConfigurationOutcome, ReConfigurationPolicy,
-    StreamDirection,
+    AssociationState, Event, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
 };
 
 use super::{
@@ -148,10 +147,7 @@ fn one_reset_waits_at_a_time() {
 
 #[test]
 fn what_is_held_for_a_reset_is_bounded_and_taken_back() {
-    let config = EndpointConfig {
-        a_rwnd: 1500,
-        ..granting()
-    };
+    let config = granting().a_rwnd(1500);
     let mut scripted = connected(config);
     give(&mut scripted, &[outgoing_reset(FIRST, PEER_TSN, &[])]);
     let payload = [7; 500];
@@ -214,11 +210,7 @@ fn streams_are_added_for_the_peer() {
 
 #[test]
 fn no_more_streams_are_added_than_are_allowed() {
-    let config = EndpointConfig {
-        max_inbound_streams: 12,
-        max_outbound_streams: 12,
-        ..granting()
-    };
+    let config = granting().max_inbound_streams(12).max_outbound_streams(12);
     let mut scripted = connected(config);
     for (index, (request, result)) in [
         (add_outgoing as fn(_, _) -> _, 3, ReConfigResult::DENIED),
@@ -295,10 +287,7 @@ fn both_directions_are_asked_for_in_one_chunk() {
 
 #[test]
 fn requests_are_denied_by_default() {
-    let config = EndpointConfig {
-        re_configuration_policy: ReConfigurationPolicy::default(),
-        ..granting()
-    };
+    let config = granting().re_configuration_policy(ReConfigurationPolicy::default());
     let mut scripted = connected(config);
     let requests: [fn(SequenceNumber) -> Parameter<'static>; 5] = [
         |number| outgoing_reset(number, PEER_TSN - 1, &[]),

@@ -23,11 +23,9 @@ const FIRST: SequenceNumber = SequenceNumber(PEER_TSN.0);
 fn granting() -> EndpointConfig {
     let mut extensions = Extensions::NONE;
     extensions.re_configuration = true;
-    EndpointConfig {
-        extensions,
-        re_configuration_policy: ReConfigurationPolicy::GRANT_ALL,
-        ..quiet()
-    }
+    quiet()
+        .extensions(extensions)
+        .re_configuration_policy(ReConfigurationPolicy::GRANT_ALL)
 }
 
 /// The parameters of an INIT ACK of a peer that knows RE-CONFIG.
@@ -54,10 +52,7 @@ fn connected(config: EndpointConfig) -> Scripted {
 /// The same, with so many streams in each direction.
 fn connected_with_streams(config: EndpointConfig, streams: u16) -> Scripted {
     let parameters = parameters();
-    let scripted = Scripted::cookie_wait(EndpointConfig {
-        outbound_streams: streams,
-        ..config
-    });
+    let scripted = Scripted::cookie_wait(config.outbound_streams(streams));
     let init = Init {
         outbound_streams: streams,
         inbound_streams: streams,
@@ -69,11 +64,11 @@ fn connected_with_streams(config: EndpointConfig, streams: u16) -> Scripted {
 
 /// ESTABLISHED with a scripted peer of several addresses, all of them confirmed.
 fn multi_homed(config: EndpointConfig, addresses: &[PathAddress]) -> Scripted {
-    let scripted = Scripted::cookie_wait(EndpointConfig {
-        heartbeats: true,
-        hb_interval: Duration::from_secs(3600),
-        ..config
-    });
+    let scripted = Scripted::cookie_wait(
+        config
+            .heartbeats(true)
+            .hb_interval(Duration::from_secs(3600)),
+    );
     let mut parameters = parameters();
     for address in addresses {
         push_address(&mut parameters, *address);

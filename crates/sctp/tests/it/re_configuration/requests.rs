@@ -7,8 +7,8 @@ use sctp::packet::{
     SequenceNumber, StreamList,
 };
 use sctp::{
-    AssociationState, EndpointConfig, Event, LostCause, ReConfigurationError,
-    ReConfigurationOutcome, StreamDirection, StreamReset,
+    AssociationState, Event, LostCause, ReConfigurationError, ReConfigurationOutcome,
+    StreamDirection, StreamReset,
 };
 
 use super::{
@@ -246,10 +246,7 @@ fn one_request_is_in_flight() {
 
 #[test]
 fn a_request_is_retransmitted_until_the_peer_is_given_up() {
-    let config = EndpointConfig {
-        association_max_retrans: 3,
-        ..granting()
-    };
+    let config = granting().association_max_retrans(3);
     let mut scripted = connected(config);
     add(&mut scripted, 1, 0).unwrap();
     let start = scripted.now;
@@ -271,11 +268,7 @@ fn a_request_is_retransmitted_until_the_peer_is_given_up() {
 
 #[test]
 fn a_request_in_progress_is_retransmitted_and_no_error() {
-    let config = EndpointConfig {
-        association_max_retrans: 1,
-        path_max_retrans: 1,
-        ..granting()
-    };
+    let config = granting().association_max_retrans(1).path_max_retrans(1);
     let mut scripted = connected(config);
     let number = own(&scripted);
     add(&mut scripted, 1, 0).unwrap();
@@ -365,10 +358,7 @@ fn what_cannot_be_asked_for_is_refused() {
 
 #[test]
 fn a_long_list_needs_several_requests() {
-    let config = EndpointConfig {
-        mtu: 576,
-        ..granting()
-    };
+    let config = granting().mtu(576);
     let mut scripted = super::connected_with_streams(config, 2000);
     let number = own(&scripted);
     let all: Vec<u16> = (0..2000).collect();

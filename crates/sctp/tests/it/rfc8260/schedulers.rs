@@ -14,10 +14,7 @@ const ALL: [StreamScheduler; 6] = [
 ];
 
 fn with(stream_scheduler: StreamScheduler) -> Pair {
-    let config = EndpointConfig {
-        stream_scheduler,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default().stream_scheduler(stream_scheduler);
     Pair::with(config, EndpointConfig::default())
 }
 

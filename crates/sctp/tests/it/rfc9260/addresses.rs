@@ -56,11 +56,9 @@ fn restarting(parameters: &ParameterBuffer) -> Init<'_> {
 
 /// Quiet, but for the verification of addresses.
 fn verifying() -> EndpointConfig {
-    EndpointConfig {
-        heartbeats: true,
-        hb_interval: Duration::from_secs(3600),
-        ..quiet()
-    }
+    quiet()
+        .heartbeats(true)
+        .hb_interval(Duration::from_secs(3600))
 }
 
 fn remotes(scripted: &Scripted) -> BTreeSet<IpAddr> {
@@ -136,10 +134,7 @@ fn goes_to(address: PathAddress) -> impl Fn(&(Instant, Transmit)) -> bool {
 #[test]
 fn whose_address_is_claimed_ends_the_attack_by_icmp_or_abort() {
     for by_icmp in [true, false] {
-        let config = EndpointConfig {
-            hb_interval: Duration::from_secs(1),
-            ..verifying()
-        };
+        let config = verifying().hb_interval(Duration::from_secs(1));
         let mut scripted = accepted(config, &listing(&[second()]));
         let mut seen = scripted.watch(Duration::from_secs(2)).into_iter();
         let (_, heartbeat) = seen
@@ -220,10 +215,7 @@ fn addresses_that_cannot_be_used_are_left_out_without_a_word() {
 #[test]
 fn no_more_addresses_are_taken_than_the_bound() {
     let many: Vec<_> = (1..200).map(|number| at([198, 51, 100, number])).collect();
-    let config = EndpointConfig {
-        max_peer_addresses: 5,
-        ..quiet()
-    };
+    let config = quiet().max_peer_addresses(5);
     let scripted = accepted(config.clone(), &listing(&many));
     assert_eq!(scripted.status().paths.len(), 5);
     let scripted = connected(config, &many);
@@ -568,10 +560,7 @@ fn an_address_is_confirmed_by_its_nonce_alone() {
 #[test]
 fn verification_goes_on_every_rto_within_hb_max_burst_and_never_ends_the_association() {
     for hb_max_burst in [1, 2] {
-        let config = EndpointConfig {
-            hb_max_burst,
-            ..verifying()
-        };
+        let config = verifying().hb_max_burst(hb_max_burst);
         let silent: Vec<_> = (1..=4).map(|number| at([198, 51, 100, number])).collect();
         let mut scripted = connected(config, &silent);
         let mut probes = Vec::new();

@@ -156,22 +156,34 @@ fn what_is_open_is_listed_at_the_head() {
 fn the_defaults_are_the_recommended_values() {
     let config = EndpointConfig::default();
     let seconds = Duration::from_secs;
-    assert_eq!(config.rto_initial, seconds(1));
-    assert_eq!(config.rto_min, seconds(1));
-    assert_eq!(config.rto_max, seconds(60));
-    assert_eq!(config.max_burst, 4);
-    assert_eq!((config.rto_alpha, config.rto_beta), (0.125, 0.25));
+    assert_eq!(config.association.path.rto_initial, seconds(1));
+    assert_eq!(config.association.path.rto_min, seconds(1));
+    assert_eq!(config.association.path.rto_max, seconds(60));
+    assert_eq!(config.association.max_burst, 4);
+    assert_eq!(
+        (
+            config.association.path.rto_alpha,
+            config.association.path.rto_beta
+        ),
+        (0.125, 0.25)
+    );
     assert_eq!(config.valid_cookie_life, seconds(60));
-    assert_eq!(config.association_max_retrans, 10);
-    assert_eq!(config.path_max_retrans, 5);
-    assert_eq!(config.max_init_retransmits, 8);
-    assert_eq!(config.hb_interval, seconds(30));
-    assert_eq!(config.hb_max_burst, 1);
-    assert_eq!(config.sack_delay, Duration::from_millis(200));
+    assert_eq!(config.association.association_max_retrans, 10);
+    assert_eq!(config.association.path.path_max_retrans, 5);
+    assert_eq!(config.association.max_init_retransmits, 8);
+    assert_eq!(config.association.path.hb_interval, seconds(30));
+    assert_eq!(config.association.hb_max_burst, 1);
+    assert_eq!(config.association.sack_delay, Duration::from_millis(200));
     // RFC 7829 and RFC 8899.
-    assert_eq!(config.potentially_failed_max_retrans, 0);
-    assert_eq!(config.primary_switchover_max_retrans, None);
-    assert_eq!((config.base_mtu, config.max_probes), (1200, 3));
-    assert!(config.probe_timer >= seconds(15));
-    assert_eq!(config.pmtu_raise_timer, seconds(600));
+    assert_eq!(config.association.path.potentially_failed_max_retrans, 0);
+    assert_eq!(config.association.path.primary_switchover_max_retrans, None);
+    assert_eq!(
+        (
+            config.association.path.base_mtu,
+            config.association.path.max_probes
+        ),
+        (1200, 3)
+    );
+    assert!(config.association.path.probe_timer >= seconds(15));
+    assert_eq!(config.association.path.pmtu_raise_timer, seconds(600));
 }

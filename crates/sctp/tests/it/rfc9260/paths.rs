@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sctp::packet::{Chunk, ChunkType};
 use sctp::{
-    AssociationState, EndpointConfig, Event, IcmpError, IcmpKind, PathAddress, PathChange,
-    PathConfig, PathError, PathState, SendInfo, Transmit,
+    AssociationState, Event, IcmpError, IcmpKind, PathAddress, PathChange, PathError, PathState,
+    SendInfo, Transmit,
 };
 
 use crate::rfc9260::scripted::{
@@ -268,10 +268,7 @@ fn data_leaves_a_path_that_may_have_failed_and_comes_back_when_it_answers() {
 
 #[test]
 fn an_acknowledgement_of_what_went_to_one_path_clears_its_errors() {
-    let config = EndpointConfig {
-        max_burst: 1,
-        ..quiet()
-    };
+    let config = quiet().max_burst(1);
     let mut scripted = Scripted::multi_homed(config, &[second()]);
     for _ in 0..3 {
         scripted.send(0, &[1; 1400]);
@@ -295,10 +292,12 @@ fn heartbeats_ask_a_path_that_may_have_failed_every_rto_and_not_where_they_are_o
     for heartbeats in [true, false] {
         let mut scripted = two_paths();
         if !heartbeats {
-            let off = PathConfig {
-                heartbeats: Some(false),
-                ..PathConfig::default()
-            };
+            let off = scripted
+                .endpoint
+                .config()
+                .association
+                .path
+                .heartbeats(false);
             let id = scripted.id();
             scripted
                 .endpoint
@@ -322,10 +321,12 @@ fn heartbeats_ask_a_path_that_may_have_failed_every_rto_and_not_where_they_are_o
 #[test]
 fn an_idle_path_that_fails_does_not_end_the_association() {
     let mut scripted = two_paths();
-    let often = PathConfig {
-        hb_interval: Some(Duration::from_secs(1)),
-        ..PathConfig::default()
-    };
+    let often = scripted
+        .endpoint
+        .config()
+        .association
+        .path
+        .hb_interval(Duration::from_secs(1));
     let id = scripted.id();
     scripted
         .endpoint
@@ -341,17 +342,21 @@ fn an_idle_path_that_fails_does_not_end_the_association() {
     assert_eq!(scripted.state(), AssociationState::Established);
     let path = scripted.path(second());
     assert_eq!(path.state, PathState::Inactive);
-    assert!(path.error_count > scripted.endpoint.config().association_max_retrans);
+    assert!(
+        path.error_count
+            > scripted
+                .endpoint
+                .config()
+                .association
+                .association_max_retrans
+    );
     assert!(changes(&scripted, second()).contains(&PathChange::Unreachable));
     assert_eq!(scripted.path(peer()).state, PathState::Active);
 }
 
 #[test]
 fn with_all_paths_failing_the_one_with_fewest_errors_is_used_to_the_end() {
-    let config = EndpointConfig {
-        association_max_retrans: 1000,
-        ..quiet()
-    };
+    let config = quiet().association_max_retrans(1000);
     let mut scripted = Scripted::multi_homed(config, &[second()]);
     scripted.send(0, b"nobody hears");
     let mut used = Vec::new();
@@ -396,10 +401,7 @@ fn with_all_paths_failing_the_one_with_fewest_errors_is_used_to_the_end() {
 #[test]
 fn the_primary_path_is_switched_over_only_when_it_is_asked_for() {
     for (limit, expected) in [(None, peer()), (Some(0), second())] {
-        let config = EndpointConfig {
-            primary_switchover_max_retrans: limit,
-            ..quiet()
-        };
+        let config = quiet().primary_switchover_max_retrans(limit);
         let mut scripted = Scripted::multi_homed(config, &[second()]);
         fail_primary_once(&mut scripted);
         scripted.give_sack(1, &[], 100_000);
@@ -415,10 +417,7 @@ fn the_primary_path_is_switched_over_only_when_it_is_asked_for() {
 
 #[test]
 fn the_user_may_be_kept_ignorant_of_potentially_failed_paths() {
-    let config = EndpointConfig {
-        potentially_failed_events: false,
-        ..quiet()
-    };
+    let config = quiet().potentially_failed_events(false);
     let mut scripted = Scripted::multi_homed(config, &[second()]);
     fail_primary_once(&mut scripted);
     scripted.give_sack(1, &[], 100_000);
@@ -428,10 +427,7 @@ fn the_user_may_be_kept_ignorant_of_potentially_failed_paths() {
 
 #[test]
 fn without_rfc_7829_a_path_is_used_until_it_is_inactive() {
-    let config = EndpointConfig {
-        potentially_failed: false,
-        ..quiet()
-    };
+    let config = quiet().potentially_failed(false);
     let mut scripted = Scripted::multi_homed(config, &[second()]);
     let transmits = fail_primary_once(&mut scripted);
     assert_eq!(data_to(&transmits, second(), &scripted), [0], "section 6.4");
@@ -456,7 +452,7 @@ fn the_user_manages_paths_by_their_addresses() {
         endpoint.request_heartbeat(now, id, nobody),
         Err(PathError::UnknownPath)
     );
-    let nothing = PathConfig::default();
+    let nothing = endpoint.config().association.path;
     assert_eq!(
         endpoint.configure_path(now, id, nobody, nothing),
         Err(PathError::UnknownPath)
@@ -476,12 +472,14 @@ fn the_user_manages_paths_by_their_addresses() {
 fn a_failure_threshold_and_heartbeats_are_set_path_by_path() {
     let mut scripted = two_paths();
     let id = scripted.id();
-    let impatient = PathConfig {
-        hb_interval: Some(Duration::from_secs(2)),
-        path_max_retrans: Some(1),
-        potentially_failed_max_retrans: Some(1),
-        ..PathConfig::default()
-    };
+    let impatient = scripted
+        .endpoint
+        .config()
+        .association
+        .path
+        .hb_interval(Duration::from_secs(2))
+        .path_max_retrans(1)
+        .potentially_failed_max_retrans(1);
     scripted
         .endpoint
         .configure_path(scripted.now, id, second().remote, impatient)
@@ -506,10 +504,13 @@ fn a_failure_threshold_and_heartbeats_are_set_path_by_path() {
 fn messages_are_cut_for_the_path_that_carries_least() {
     let mut scripted = two_paths();
     let id = scripted.id();
-    let narrow = PathConfig {
-        mtu: Some(600),
-        ..PathConfig::default()
-    };
+    let narrow = scripted
+        .endpoint
+        .config()
+        .association
+        .path
+        .mtu(600)
+        .path_mtu_discovery(false);
     scripted
         .endpoint
         .configure_path(scripted.now, id, second().remote, narrow)
@@ -572,18 +573,17 @@ fn a_shutdown_that_is_not_answered_tries_the_other_path() {
 
 #[test]
 fn one_heartbeat_leaves_at_a_time() {
-    let config = EndpointConfig {
-        hb_interval: Duration::from_secs(10),
-        ..quiet()
-    };
+    let config = quiet().hb_interval(Duration::from_secs(10));
     let others: Vec<_> = (1..=5).map(|number| at([198, 51, 100, number])).collect();
     let mut scripted = Scripted::multi_homed(config, &others);
     let id = scripted.id();
     for address in others.iter().chain([&peer()]) {
-        let often = PathConfig {
-            hb_interval: Some(Duration::from_secs(10)),
-            ..PathConfig::default()
-        };
+        let often = scripted
+            .endpoint
+            .config()
+            .association
+            .path
+            .hb_interval(Duration::from_secs(10));
         scripted
             .endpoint
             .configure_path(scripted.now, id, address.remote, often)
@@ -605,10 +605,7 @@ fn one_heartbeat_leaves_at_a_time() {
 
 #[test]
 fn t3_restarts_when_the_earliest_chunk_of_its_path_is_acknowledged_by_a_gap_ack_block() {
-    let config = EndpointConfig {
-        potentially_failed: false,
-        ..quiet()
-    };
+    let config = quiet().potentially_failed(false);
     let mut scripted = Scripted::multi_homed(config, &[second()]);
     // A HEARTBEAT without an answer doubles the RTO of the first path, so that its timer waits.
     let id = scripted.id();

@@ -40,11 +40,9 @@ pub(crate) struct Scripted {
 
 /// Settings with which the endpoint says nothing of its own accord.
 pub(crate) fn quiet() -> EndpointConfig {
-    EndpointConfig {
-        heartbeats: false,
-        path_mtu_discovery: false,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .heartbeats(false)
+        .path_mtu_discovery(false)
 }
 
 /// Where the peer is.
@@ -440,11 +438,11 @@ impl Scripted {
     /// An association with a peer of several addresses, all of them confirmed. HEARTBEATs to idle
     /// paths are rare.
     pub(crate) fn multi_homed(config: EndpointConfig, addresses: &[PathAddress]) -> Scripted {
-        let mut scripted = Scripted::cookie_wait(EndpointConfig {
-            heartbeats: true,
-            hb_interval: Duration::from_secs(3600),
-            ..config
-        });
+        let mut scripted = Scripted::cookie_wait(
+            config
+                .heartbeats(true)
+                .hb_interval(Duration::from_secs(3600)),
+        );
         let mut parameters = cookie_parameter();
         for address in addresses {
             push_address(&mut parameters, *address);

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sctp::packet::{Chunk, ChunkType, Data, Ssn};
-use sctp::{
-    AssociationState, ConfigureError, EndpointConfig, Event, LostCause, SendError, SendInfo,
-};
+use sctp::{AssociationState, ConfigureError, Event, LostCause, SendError, SendInfo};
 
 use crate::rfc9260::scripted::{Scripted, at, data_in, message, peer, quiet, types};
 
@@ -156,10 +154,7 @@ fn a_message_to_an_address_that_is_not_the_peers_is_refused() {
 
 #[test]
 fn a_message_that_is_not_to_be_bundled_does_not_wait() {
-    let config = EndpointConfig {
-        nodelay: false,
-        ..quiet()
-    };
+    let config = quiet().nodelay(false);
     let mut scripted = Scripted::connected(config);
     send(&mut scripted, with_context(0), b"first").unwrap();
     assert_eq!(data_in(&scripted.take(), scripted.tsn), [0]);
@@ -181,13 +176,10 @@ fn parameters_are_set_for_one_association() {
     scripted.give(&[Chunk::Data(message(0, b"first"))]);
     scripted.take();
     let id = scripted.id();
-    let config = EndpointConfig {
-        sack_delay: Duration::from_millis(50),
-        ..quiet()
-    };
+    let config = quiet().sack_delay(Duration::from_millis(50));
     scripted
         .endpoint
-        .configure(scripted.now, id, config)
+        .configure(scripted.now, id, config.association)
         .unwrap();
     scripted.give(&[Chunk::Data(message(1, b"second"))]);
     assert!(scripted.pass(Duration::from_millis(49)).is_empty());
@@ -196,21 +188,20 @@ fn parameters_are_set_for_one_association() {
         [[ChunkType::SACK]]
     );
     assert_eq!(
-        scripted.endpoint.config().sack_delay,
+        scripted.endpoint.config().association.sack_delay,
         Duration::from_millis(200),
         "the endpoint's own stays"
     );
     scripted.endpoint.abort(scripted.now, id, b"").unwrap();
-    let gone = scripted.endpoint.configure(scripted.now, id, quiet());
+    let gone = scripted
+        .endpoint
+        .configure(scripted.now, id, quiet().association);
     assert_eq!(gone, Err(ConfigureError::UnknownAssociation));
 }
 
 #[test]
 fn bounds_on_what_is_received_may_change_during_an_association() {
-    let allowing = |max_message_size| EndpointConfig {
-        max_message_size,
-        ..quiet()
-    };
+    let allowing = |max_message_size| quiet().max_message_size(max_message_size);
     let mut scripted = Scripted::accepted(allowing(100));
     let id = scripted.id();
     let give = |scripted: &mut Scripted, first: u32, ssn| {
@@ -227,7 +218,7 @@ fn bounds_on_what_is_received_may_change_during_an_association() {
     for (max, lives) in [(200, true), (199, false)] {
         scripted
             .endpoint
-            .configure(scripted.now, id, allowing(max))
+            .configure(scripted.now, id, allowing(max).association)
             .unwrap();
         give(
             &mut scripted,
@@ -242,10 +233,7 @@ fn bounds_on_what_is_received_may_change_during_an_association() {
 #[test]
 fn the_sender_is_told_dry_when_it_wants_to_know() {
     for wants in [true, false] {
-        let config = EndpointConfig {
-            sender_dry_events: wants,
-            ..quiet()
-        };
+        let config = quiet().sender_dry_events(wants);
         let mut scripted = Scripted::connected(config);
         send(&mut scripted, with_context(0), b"one").unwrap();
         send(&mut scripted, with_context(0), b"two").unwrap();
@@ -286,10 +274,7 @@ fn the_status_counts_what_is_sent_waits_and_has_come() {
 
 #[test]
 fn a_message_that_is_not_to_be_bundled_takes_those_before_it_along() {
-    let mut scripted = Scripted::connected(EndpointConfig {
-        nodelay: false,
-        ..quiet()
-    });
+    let mut scripted = Scripted::connected(quiet().nodelay(false));
     scripted.send(0, b"first");
     assert_eq!(data_in(&scripted.take(), scripted.tsn), [0]);
     scripted.send(0, b"waits");

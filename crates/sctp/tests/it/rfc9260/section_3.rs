@@ -520,7 +520,7 @@ fn an_abort_with_a_format_error_is_discarded() {
 fn an_init_ack_asks_for_no_more_streams_than_the_init_allows() {
     for allowed in [1, 3, 65_535] {
         let mut scripted = Scripted::alone(quiet());
-        let ours = scripted.endpoint.config().outbound_streams;
+        let ours = scripted.endpoint.config().association.outbound_streams;
         let init = Init {
             inbound_streams: allowed,
             ..init()

@@ -7,9 +7,7 @@ use sctp::packet::{
     Cause, CauseBuffer, Chunk, ChunkType, CookieEcho, Heartbeat, Init, OperationError, Parameter,
     ParameterBuffer, Parameters, Tsn,
 };
-use sctp::{
-    AssociationState, CannotStartCause, Connect, EndpointConfig, Event, PathAddress, PathState,
-};
+use sctp::{AssociationState, CannotStartCause, Connect, Event, PathAddress, PathState};
 
 use crate::common;
 use crate::rfc9260::scripted::{
@@ -53,7 +51,8 @@ fn an_init_that_is_sent_again_is_the_same() {
         .connect(scripted.now, peer(), PEER_PORT)
         .unwrap();
     let packets = scripted.pass(Duration::from_secs(1000));
-    let again = usize::try_from(scripted.endpoint.config().max_init_retransmits).unwrap();
+    let again =
+        usize::try_from(scripted.endpoint.config().association.max_init_retransmits).unwrap();
     assert_eq!(packets.len(), 1 + again);
     assert!(packets.iter().all(|packet| *packet == packets[0]));
     assert!(matches!(
@@ -69,7 +68,8 @@ fn an_init_that_is_sent_again_is_the_same() {
 fn a_cookie_echo_is_sent_again_so_often_and_then_no_more() {
     let mut scripted = Scripted::cookie_echoed(quiet());
     let packets = scripted.pass(Duration::from_secs(1000));
-    let again = usize::try_from(scripted.endpoint.config().max_init_retransmits).unwrap();
+    let again =
+        usize::try_from(scripted.endpoint.config().association.max_init_retransmits).unwrap();
     assert_eq!(types(&packets), vec![vec![ChunkType::COOKIE_ECHO]; again]);
     assert!(matches!(
         scripted.events[..],
@@ -186,9 +186,12 @@ fn an_init_is_answered_in_each_state_and_changes_nothing() {
         if is_opening {
             let config = scripted.endpoint.config();
             assert_eq!(answer.initial_tsn, tsn);
-            assert_eq!(answer.a_rwnd, config.a_rwnd);
-            assert_eq!(answer.outbound_streams, config.outbound_streams);
-            assert_eq!(answer.inbound_streams, config.max_inbound_streams);
+            assert_eq!(answer.a_rwnd, config.association.a_rwnd);
+            assert_eq!(answer.outbound_streams, config.association.outbound_streams);
+            assert_eq!(
+                answer.inbound_streams,
+                config.association.max_inbound_streams
+            );
         }
         assert_eq!(scripted.status(), before, "{state:?}");
         assert_eq!(scripted.endpoint.next_timeout(), timeout, "{state:?}");
@@ -599,17 +602,15 @@ fn a_heartbeat_before_the_association_is_up_waits_for_it() {
 /// Section 5.2.1, and 5.2.2 for the time after: an association may have settings of its own.
 #[test]
 fn a_collision_says_the_same_as_our_init() {
-    let config = EndpointConfig {
-        a_rwnd: 5000,
-        outbound_streams: 2,
-        max_inbound_streams: 3,
-        ..quiet()
-    };
+    let config = quiet()
+        .a_rwnd(5000)
+        .outbound_streams(2)
+        .max_inbound_streams(3);
     let mut scripted = Scripted::alone(quiet());
     let connect = Connect {
         peer: vec![peer()],
         port: PEER_PORT,
-        config: Some(config),
+        config: Some(config.association),
     };
     scripted
         .endpoint

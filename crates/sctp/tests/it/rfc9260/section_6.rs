@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sctp::packet::{Chunk, ChunkType, Data, Ssn, Tsn};
-use sctp::{AssociationState, EndpointConfig, Event, SendError, SendInfo};
+use sctp::{AssociationState, Event, SendError, SendInfo};
 
 use crate::rfc9260::scripted::{
     PEER_TSN, Scripted, chunks, data_in, init, message, packet_of, quiet, sack_in, types,
@@ -86,10 +86,7 @@ fn no_more_is_outstanding_than_the_peers_window() {
 
 #[test]
 fn the_congestion_window_is_exceeded_by_less_than_one_packet() {
-    let config = EndpointConfig {
-        max_burst: 1000,
-        ..quiet()
-    };
+    let config = quiet().max_burst(1000);
     let mut scripted = Scripted::connected(config);
     for _ in 0..30 {
         scripted.send(0, &[1; 700]);
@@ -473,10 +470,7 @@ fn new_messages_are_refused_once_a_shutdown_has_begun() {
 
 #[test]
 fn a_window_update_comes_when_a_quarter_of_the_buffer_is_free_again() {
-    let config = EndpointConfig {
-        a_rwnd: 8000,
-        ..quiet()
-    };
+    let config = quiet().a_rwnd(8000);
     let mut scripted = Scripted::accepted_with(config, init());
     for number in 0..8 {
         scripted.give(&[Chunk::Data(message(number, &[1; 900]))]);
@@ -559,10 +553,7 @@ fn a_sack_whose_lists_do_not_fit_is_dropped() {
 /// The first chunk never arrives, while all others do: what is outstanding stays countable.
 #[test]
 fn the_send_window_has_less_than_65536_ordered_messages_of_a_stream() {
-    let config = EndpointConfig {
-        max_burst: 100_000,
-        ..quiet()
-    };
+    let config = quiet().max_burst(100_000);
     let mut scripted = Scripted::connected(config);
     for _ in 0..200_000 {
         scripted.send(0, b"x");
@@ -579,10 +570,7 @@ fn the_send_window_has_less_than_65536_ordered_messages_of_a_stream() {
 
 #[test]
 fn behind_a_closed_window_new_data_is_dropped_and_told() {
-    let config = EndpointConfig {
-        a_rwnd: 4000,
-        ..quiet()
-    };
+    let config = quiet().a_rwnd(4000);
     let mut scripted = Scripted::accepted(config);
     let mut window = 4000;
     let mut number = 0;

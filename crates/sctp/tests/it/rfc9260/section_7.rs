@@ -29,10 +29,7 @@ fn ssthresh(scripted: &Scripted) -> usize {
 }
 
 fn without_burst_limit() -> EndpointConfig {
-    EndpointConfig {
-        max_burst: 1000,
-        ..quiet()
-    }
+    quiet().max_burst(1000)
 }
 
 #[test]
@@ -44,7 +41,7 @@ fn the_first_window_is_that_of_section_7_2_1() {
         ("192.0.2.1", 9000, 20, 4404),
         ("2001:db8::1", 9000, 40, 4344),
     ] {
-        let config = EndpointConfig { mtu, ..quiet() };
+        let config = quiet().mtu(mtu);
         let mut scripted = Scripted::alone(config);
         let remote: IpAddr = address.parse().unwrap();
         let to = PathAddress {

@@ -17,10 +17,7 @@ const HEARTBEAT: &[u8] = &[4, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4];
 
 /// Quiet but for HEARTBEATs.
 fn watchful() -> EndpointConfig {
-    EndpointConfig {
-        heartbeats: true,
-        ..quiet()
-    }
+    quiet().heartbeats(true)
 }
 
 /// Lets time go by and answers HEARTBEATs as the peer would; tells when they came.
@@ -51,7 +48,7 @@ fn heartbeats_come_an_rto_and_the_interval_apart() {
     let mut scripted = Scripted::connected(watchful());
     let times = watch(&mut scripted, Duration::from_secs(3600), true);
     let rto = scripted.status().paths[0].rto;
-    let interval = scripted.endpoint.config().hb_interval;
+    let interval = scripted.endpoint.config().association.path.hb_interval;
     let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.len() > 100);
     let within = interval + rto / 2..=interval + rto * 3 / 2;
@@ -65,9 +62,15 @@ fn a_peer_that_answers_no_heartbeat_is_given_up() {
     let mut scripted = Scripted::connected(watchful());
     let times = watch(&mut scripted, Duration::from_secs(36_000), false);
     let config = scripted.endpoint.config().clone();
-    assert_eq!(times.len(), 1 + config.association_max_retrans as usize);
+    assert_eq!(
+        times.len(),
+        1 + config.association.association_max_retrans as usize
+    );
     let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps[3] > gaps[0] + config.rto_min, "the RTO backs off");
+    assert!(
+        gaps[3] > gaps[0] + config.association.path.rto_min,
+        "the RTO backs off"
+    );
     let inactive = scripted.events.iter().position(|event| {
         matches!(
             event,
@@ -91,15 +94,12 @@ fn a_peer_that_answers_no_heartbeat_is_given_up() {
 
 #[test]
 fn a_path_that_is_inactive_is_watched_and_becomes_active_again() {
-    let config = EndpointConfig {
-        association_max_retrans: 100,
-        ..watchful()
-    };
+    let config = watchful().association_max_retrans(100);
     let mut scripted = Scripted::connected(config);
     watch(&mut scripted, Duration::from_secs(1200), false);
     let path = &scripted.status().paths[0];
     assert_eq!(path.state, PathState::Inactive);
-    assert!(path.error_count > scripted.endpoint.config().path_max_retrans);
+    assert!(path.error_count > scripted.endpoint.config().association.path.path_max_retrans);
     let answered = watch(&mut scripted, Duration::from_secs(300), true);
     assert!(!answered.is_empty());
     let path = &scripted.status().paths[0];
@@ -199,7 +199,10 @@ fn too_many_errors_make_a_path_inactive_and_end_the_association() {
     scripted.send(0, b"hello");
     let packets = scripted.pass(Duration::from_secs(3600));
     let config = scripted.endpoint.config().clone();
-    assert_eq!(packets.len(), 1 + config.association_max_retrans as usize);
+    assert_eq!(
+        packets.len(),
+        1 + config.association.association_max_retrans as usize
+    );
     let states: Vec<_> = scripted
         .events
         .iter()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sctp::packet::{Abort, Cause, Chunk, ChunkType, Shutdown};
-use sctp::{AssociationState, EndpointConfig, Event, LostCause};
+use sctp::{AssociationState, Event, LostCause};
 
 use crate::common;
 use crate::rfc9260::scripted::{
@@ -136,7 +136,7 @@ fn a_shutdown_that_meets_ours_is_acknowledged() {
 #[test]
 fn a_shutdown_ack_is_repeated_so_often_and_then_no_more() {
     for rto_max in [2, 60].map(Duration::from_secs) {
-        let mut scripted = Scripted::connected(EndpointConfig { rto_max, ..quiet() });
+        let mut scripted = Scripted::connected(quiet().rto_max(rto_max));
         scripted.give_shutdown();
         assert_eq!(types(&scripted.take()), [[ChunkType::SHUTDOWN_ACK]]);
         assert_eq!(scripted.state(), AssociationState::ShutdownAckSent);
@@ -153,7 +153,10 @@ fn a_shutdown_ack_is_repeated_so_often_and_then_no_more() {
             }
         }
         let config = scripted.endpoint.config();
-        assert_eq!(times.len(), config.association_max_retrans as usize);
+        assert_eq!(
+            times.len(),
+            config.association.association_max_retrans as usize
+        );
         assert_eq!(times[1] - times[0], rto_max.min(2 * rto), "it backs off");
         assert_eq!(scripted.endpoint.association_count(), 0);
         assert!(matches!(
@@ -171,10 +174,7 @@ fn a_shutdown_ack_is_repeated_so_often_and_then_no_more() {
 #[test]
 fn a_shutdown_waits_for_data_as_long_as_some_is_acknowledged() {
     for peer_asks in [false, true] {
-        let mut scripted = Scripted::connected(EndpointConfig {
-            rto_max: Duration::from_secs(1),
-            ..quiet()
-        });
+        let mut scripted = Scripted::connected(quiet().rto_max(Duration::from_secs(1)));
         for _ in 0..20 {
             scripted.send(0, &[1; 1000]);
         }
@@ -266,10 +266,7 @@ fn a_packet_with_an_abort_is_not_answered() {
     assert!(scripted.take().is_empty());
     // A stale cookie, and one for which there is no room.
     for (seconds, max_associations) in [(61, 10), (0, 0)] {
-        let mut scripted = Scripted::alone(EndpointConfig {
-            max_associations,
-            ..quiet()
-        });
+        let mut scripted = Scripted::alone(quiet().max_associations(max_associations));
         let cookie = scripted.cookie_for(init());
         scripted.now += Duration::from_secs(seconds);
         scripted.echo(&cookie, &[abort]);
@@ -316,10 +313,7 @@ fn t5_bounds_a_shutdown_that_any_packet_keeps_going() {
 
 /// An association that we shut down and whose peer sends nothing but HEARTBEATs, for so long.
 fn answered_after_shutdown(time: Duration) -> Scripted {
-    let config = EndpointConfig {
-        association_max_retrans: 2,
-        ..quiet()
-    };
+    let config = quiet().association_max_retrans(2);
     let mut scripted = Scripted::connected(config);
     let id = scripted.id();
     scripted.endpoint.shutdown(scripted.now, id).unwrap();

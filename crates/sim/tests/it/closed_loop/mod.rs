@@ -76,12 +76,10 @@ impl Run {
     fn new(seed: u64, loss: f64) -> Run {
         let start = Instant::now();
         let mut simulation = Simulation::new(start);
-        let config = EndpointConfig {
+        let config = EndpointConfig::default()
             // However often a packet and its retransmissions are lost: the peer is there.
-            association_max_retrans: 1000,
-            max_init_retransmits: 1000,
-            ..EndpointConfig::default()
-        };
+            .association_max_retrans(1000)
+            .max_init_retransmits(1000);
         let mut host = |address, streams, random| {
             let endpoint = Endpoint::new(PORT, config.clone(), generator(seed, random).random());
             simulation.add_host(PingPong::new(address, endpoint, streams), &[address])

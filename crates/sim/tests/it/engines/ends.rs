@@ -28,11 +28,9 @@ fn whatever_is_accepted_is_delivered_or_reported() {
 fn a_closed_window_and_loss_do_not_end_an_association() {
     for (networks, loss) in [(1, 0.05), (1, 0.1), (1, 0.2), (2, 0.1)] {
         let network = lossy(loss);
-        let config = EndpointConfig {
-            a_rwnd: 20_000,
-            max_message_size: 20_000,
-            ..EndpointConfig::default()
-        };
+        let config = EndpointConfig::default()
+            .a_rwnd(20_000)
+            .max_message_size(20_000);
         let mut world = World::new(1, &vec![network; networks], &config);
         world.connect();
         world.run_until(Duration::from_secs(60));
@@ -69,10 +67,7 @@ fn a_shutdown_waits_for_what_a_slow_network_carries() {
         back: slow,
         ..Network::default()
     };
-    let config = EndpointConfig {
-        rto_max: Duration::from_secs(1),
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default().rto_max(Duration::from_secs(1));
     let mut world = World::new(1, &[network], &config);
     world.connect();
     send(&mut world, 800);

@@ -59,12 +59,10 @@ fn quick_failover_stalls_for_one_rto() {
 
 #[test]
 fn without_quick_failover_stalls_double_until_the_path_is_inactive() {
-    let config = EndpointConfig {
-        potentially_failed: false,
+    let config = EndpointConfig::default()
+        .potentially_failed(false)
         // So that all errors are those of T3-rtx, whose times are known.
-        heartbeats: false,
-        ..EndpointConfig::default()
-    };
+        .heartbeats(false);
     let mut run = Run::new(config);
     run.world.set_up_at(CUT, 0, false);
     run.speak(Duration::from_secs(120));
@@ -99,11 +97,9 @@ fn without_quick_failover_stalls_double_until_the_path_is_inactive() {
 /// The threshold is a setting: with two errors more it takes three expiries.
 #[test]
 fn the_threshold_of_potentially_failed_is_honoured() {
-    let config = EndpointConfig {
-        potentially_failed_max_retrans: 2,
-        heartbeats: false,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default()
+        .potentially_failed_max_retrans(2)
+        .heartbeats(false);
     let mut run = Run::new(config);
     run.world.set_up_at(CUT, 0, false);
     run.speak(Duration::from_secs(60));
@@ -145,11 +141,8 @@ fn data_goes_back_to_the_primary_path_when_it_recovers() {
     for potentially_failed in [true, false] {
         // Long enough to be inactive, and short enough to be potentially failed.
         for outage in [5, 200].map(Duration::from_secs) {
-            let config = EndpointConfig {
-                potentially_failed,
-                ..EndpointConfig::default()
-            };
-            let hb_interval = config.hb_interval;
+            let config = EndpointConfig::default().potentially_failed(potentially_failed);
+            let hb_interval = config.association.path.hb_interval;
             let mut run = Run::new(config);
             let mended = CUT + outage;
             run.world.set_up_at(CUT, 0, false);
@@ -194,10 +187,7 @@ fn data_goes_back_to_the_primary_path_when_it_recovers() {
 /// RFC 7829 section 5: with a threshold for it, the primary path does not come back.
 #[test]
 fn after_a_switchover_the_other_path_stays_the_primary() {
-    let config = EndpointConfig {
-        primary_switchover_max_retrans: Some(1),
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default().primary_switchover_max_retrans(Some(1));
     let mut run = Run::new(config);
     run.world.set_up_at(CUT, 0, false);
     run.world.set_up_at(Duration::from_secs(30), 0, true);
@@ -340,7 +330,8 @@ impl Run {
     /// The time in which a path fails once more than `max_retrans` times, each after an RTO that
     /// has doubled (RFC 9260 section 6.3.3).
     fn time_to_fail(&self, max_retrans: u32) -> Duration {
-        let rtos = (0..=max_retrans).map(|times| (RTO * 2_u32.pow(times)).min(self.config.rto_max));
+        let rtos = (0..=max_retrans)
+            .map(|times| (RTO * 2_u32.pow(times)).min(self.config.association.path.rto_max));
         rtos.sum()
     }
 }

@@ -119,10 +119,7 @@ fn host(simulation: &mut Simulation<EngineHost>, number: u16, config: EndpointCo
 
 #[test]
 fn messages_that_wait_for_each_others_room_cost_some_associations_and_the_others_arrive() {
-    let config = EndpointConfig {
-        max_received_bytes: ROOM,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default().max_received_bytes(ROOM);
     let (whole, given_up, took) = run(config);
     println!("{whole} whole, {given_up} given up in {took:?}");
     assert!(given_up > 0, "there is no room for all");
@@ -132,11 +129,9 @@ fn messages_that_wait_for_each_others_room_cost_some_associations_and_the_others
 
 #[test]
 fn delivered_in_parts_all_of_them_arrive() {
-    let config = EndpointConfig {
-        max_received_bytes: ROOM,
-        partial_delivery_point: 1 << 20,
-        ..EndpointConfig::default()
-    };
+    let config = EndpointConfig::default()
+        .max_received_bytes(ROOM)
+        .partial_delivery_point(1 << 20);
     let (whole, _, took) = run(config);
     assert_eq!(whole, usize::from(CLIENTS));
     assert!(took < Duration::from_secs(60), "{took:?}");

@@ -67,7 +67,7 @@ fn a_larger_mtu_is_found_after_a_while() {
     world.run_until(Duration::from_secs(60));
     assert!(learnt_mtu(&world) + IP_HEADER <= 1280);
     set_mtu(&mut world, 1500);
-    let raise = EndpointConfig::default().pmtu_raise_timer;
+    let raise = EndpointConfig::default().association.path.pmtu_raise_timer;
     // A few probes, each answered within a round trip or timed out.
     let after = world.simulation.now() - world.start + raise + Duration::from_secs(120);
     keep_busy(&mut world, after);

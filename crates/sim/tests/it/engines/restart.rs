@@ -106,7 +106,9 @@ fn a_host_that_restarts_and_is_silent_ends_the_association() {
 #[test]
 fn a_restart_is_found_by_heartbeats() {
     let config = EndpointConfig::default();
-    let latest = config.hb_interval + config.rto_min.mul_f64(1.5) + 4 * DELAY;
+    let latest = config.association.path.hb_interval
+        + config.association.path.rto_min.mul_f64(1.5)
+        + 4 * DELAY;
     let mut world = associated(1, config);
     let begin = world.simulation.now() - world.start;
     let now = world.simulation.now();

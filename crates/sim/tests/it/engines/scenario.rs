@@ -76,7 +76,7 @@ impl Scenario {
         };
         let mut config = random_config(rng, is_gentle);
         // Without it nothing large would ever get through a small MTU.
-        config.path_mtu_discovery |=
+        config.association.path.path_mtu_discovery |=
             is_gentle && networks.iter().any(|network| network.mtu.is_some());
         let mut scenario = Scenario {
             seed,
@@ -93,7 +93,8 @@ impl Scenario {
         scenario.plan_ends(rng);
         if scenario.has_restart() {
             // A cookie of an earlier life is never answered: somebody has to give up.
-            scenario.config.max_init_retransmits = EndpointConfig::default().max_init_retransmits;
+            scenario.config.association.max_init_retransmits =
+                EndpointConfig::default().association.max_init_retransmits;
         }
         scenario.plans.sort_by_key(|&(time, _)| time);
         scenario
@@ -107,14 +108,13 @@ impl Scenario {
             .map(|_| random_network(rng, false))
             .collect();
         let config = random_config(rng, false);
-        let config = EndpointConfig {
-            rto_max: config.rto_min + Duration::from_secs(rng.random_range(0..60)),
-            a_rwnd: pick(rng, &[LARGEST_MESSAGE as u32, 100_000, 200_000]),
-            max_received_messages: pick(rng, &[200, 1000, 1 << 15]),
-            send_buffer: pick(rng, &[LARGEST_MESSAGE, 3 * LARGEST_MESSAGE, 1 << 20]),
-            path_mtu_discovery: true,
-            ..config
-        };
+        let rto_min = config.association.path.rto_min;
+        let config = config
+            .rto_max(rto_min + Duration::from_secs(rng.random_range(0..60)))
+            .a_rwnd(pick(rng, &[LARGEST_MESSAGE as u32, 100_000, 200_000]))
+            .max_received_messages(pick(rng, &[200, 1000, 1 << 15]))
+            .send_buffer(pick(rng, &[LARGEST_MESSAGE, 3 * LARGEST_MESSAGE, 1 << 20]))
+            .path_mtu_discovery(true);
         let mut scenario = Scenario {
             seed,
             networks,
@@ -312,7 +312,7 @@ impl Scenario {
         let mut payload = vec![0; random_size(rng)];
         rng.fill_bytes(&mut payload);
         let info = SendInfo {
-            stream: rng.random_range(0..self.config.outbound_streams),
+            stream: rng.random_range(0..self.config.association.outbound_streams),
             ppid: FIRST_PPID + number as u32,
             unordered: rng.random_bool(0.3),
             sack_immediately: rng.random_bool(0.1),
@@ -414,44 +414,38 @@ fn random_link(rng: &mut ChaCha12Rng, is_gentle: bool) -> LinkConfig {
 
 fn random_config(rng: &mut ChaCha12Rng, is_gentle: bool) -> EndpointConfig {
     let default = EndpointConfig::default();
-    let config = EndpointConfig {
-        rto_initial: Duration::from_millis(rng.random_range(200..3000)),
-        rto_min: Duration::from_millis(rng.random_range(50..1000)),
-        mtu: rng.random_range(576..=1500),
-        path_mtu_discovery: rng.random_bool(0.7),
-        a_rwnd: pick(rng, &[LARGEST_MESSAGE as u32, 200_000, 1 << 20]),
-        send_buffer: pick(rng, &[2 * LARGEST_MESSAGE, 1 << 20, 8 << 20]),
-        outbound_streams: rng.random_range(1..=20),
-        nodelay: rng.random(),
-        bundling: rng.random_bool(0.8),
-        sack_frequency: rng.random_range(1..=4),
-        sack_delay: Duration::from_millis(rng.random_range(0..=500)),
-        heartbeats: rng.random_bool(0.9),
-        hb_interval: Duration::from_millis(rng.random_range(100..30_000)),
-        potentially_failed: rng.random_bool(0.7),
-        potentially_failed_max_retrans: rng.random_range(0..3),
-        primary_switchover_max_retrans: rng.random_bool(0.2).then_some(3),
-        max_message_size: LARGEST_MESSAGE,
-        ..default
-    };
+    let config = default
+        .rto_initial(Duration::from_millis(rng.random_range(200..3000)))
+        .rto_min(Duration::from_millis(rng.random_range(50..1000)))
+        .mtu(rng.random_range(576..=1500))
+        .path_mtu_discovery(rng.random_bool(0.7))
+        .a_rwnd(pick(rng, &[LARGEST_MESSAGE as u32, 200_000, 1 << 20]))
+        .send_buffer(pick(rng, &[2 * LARGEST_MESSAGE, 1 << 20, 8 << 20]))
+        .outbound_streams(rng.random_range(1..=20))
+        .nodelay(rng.random())
+        .bundling(rng.random_bool(0.8))
+        .sack_frequency(rng.random_range(1..=4))
+        .sack_delay(Duration::from_millis(rng.random_range(0..=500)))
+        .heartbeats(rng.random_bool(0.9))
+        .hb_interval(Duration::from_millis(rng.random_range(100..30_000)))
+        .potentially_failed(rng.random_bool(0.7))
+        .potentially_failed_max_retrans(rng.random_range(0..3))
+        .primary_switchover_max_retrans(rng.random_bool(0.2).then_some(3))
+        .max_message_size(LARGEST_MESSAGE);
     if !is_gentle {
-        return EndpointConfig {
-            association_max_retrans: rng.random_range(3..=10),
-            path_max_retrans: rng.random_range(1..=5),
-            ..config
-        };
+        return config
+            .association_max_retrans(rng.random_range(3..=10))
+            .path_max_retrans(rng.random_range(1..=5));
     }
     // With the limits of the RFC an association would now and then be given up rightly, or cut
     // short in its shutdown by T5-shutdown-guard, which is five times RTO.Max.
-    EndpointConfig {
-        association_max_retrans: 1000,
-        max_init_retransmits: 1000,
-        valid_cookie_life: Duration::from_secs(60 * 60),
-        rto_max: Duration::from_secs(60 * 60),
+    config
+        .association_max_retrans(1000)
+        .max_init_retransmits(1000)
+        .valid_cookie_life(Duration::from_secs(60 * 60))
+        .rto_max(Duration::from_secs(60 * 60))
         // A peer that is silent for an hour at the end must not cost days.
-        heartbeats: true,
-        ..config
-    }
+        .heartbeats(true)
 }
 
 fn random_side(rng: &mut ChaCha12Rng) -> Side {

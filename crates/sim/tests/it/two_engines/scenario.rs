@@ -48,10 +48,10 @@ impl Scenario {
         if client_close == Close::WhenSent {
             // What the server has not handed to its engine when it learns of the shutdown will
             // not be sent any more; so it must be able to hand over everything at once.
-            config.send_buffer = 8 << 20;
+            config.association.send_buffer = 8 << 20;
         }
-        let mut client = random_plan(&mut rng, config.outbound_streams, client_close);
-        let mut server = random_plan(&mut rng, config.outbound_streams, server_close);
+        let mut client = random_plan(&mut rng, config.association.outbound_streams, client_close);
+        let mut server = random_plan(&mut rng, config.association.outbound_streams, server_close);
         if client_close == Close::WhenSent {
             // T5-shutdown-guard limits what the server can still send.
             server.messages.truncate(5);
@@ -204,21 +204,19 @@ fn random_link(rng: &mut ChaCha12Rng) -> LinkConfig {
 }
 
 fn random_config(rng: &mut ChaCha12Rng) -> EndpointConfig {
-    EndpointConfig {
-        mtu: rng.random_range(576..=1500),
-        a_rwnd: pick(rng, &[70_000, 200_000, 1 << 20]),
-        send_buffer: pick(rng, &[100_000, 1 << 20]),
-        outbound_streams: rng.random_range(1..=20),
-        nodelay: rng.random_bool(0.5),
-        max_message_size: LARGEST_MESSAGE,
+    EndpointConfig::default()
+        .mtu(rng.random_range(576..=1500))
+        .a_rwnd(pick(rng, &[70_000, 200_000, 1 << 20]))
+        .send_buffer(pick(rng, &[100_000, 1 << 20]))
+        .outbound_streams(rng.random_range(1..=20))
+        .nodelay(rng.random_bool(0.5))
+        .max_message_size(LARGEST_MESSAGE)
         // It is delivery that is in question here: with the limits of the RFC, an association in
         // some hundred would rightly be given up under 30 % loss, or cut short in its shutdown by
         // T5-shutdown-guard, which is five times RTO.Max.
-        association_max_retrans: 100,
-        max_init_retransmits: 100,
-        rto_max: Duration::from_secs(60 * 60),
-        ..EndpointConfig::default()
-    }
+        .association_max_retrans(100)
+        .max_init_retransmits(100)
+        .rto_max(Duration::from_secs(60 * 60))
 }
 
 fn random_plan(rng: &mut ChaCha12Rng, streams: u16, close: Close) -> Plan {

@@ -161,7 +161,7 @@ fn check_cookies(flooded: &sctp::FloodResult, checks: &mut Checks) {
     // Each heartbeat and each timeout may be late, and so may the words that tell of the beginning and the
     // end, each on its way through two threads.
     let late = flooded.lateness.longest;
-    let timers = 2 * (config.association_max_retrans + 1);
+    let timers = 2 * (config.association.association_max_retrans + 1);
     let (low, high) = (
         shortest.saturating_sub(2 * late + GRANULARITY),
         longest + (timers + 2) * late + GRANULARITY,

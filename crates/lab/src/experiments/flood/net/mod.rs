@@ -119,30 +119,28 @@ fn effort(rate: u64, seconds: u64, rest: Duration) -> anyhow::Result<Effort> {
 /// minutes. The rule by which it does is the same.
 fn impatient() -> EndpointConfig {
     const RTO: Duration = Duration::from_millis(200);
-    EndpointConfig {
-        rto_initial: RTO,
-        rto_min: RTO,
-        rto_max: RTO,
-        hb_interval: Duration::from_millis(300),
-        association_max_retrans: 2,
-        ..EndpointConfig::default()
-    }
+    EndpointConfig::default()
+        .rto_initial(RTO)
+        .rto_min(RTO)
+        .rto_max(RTO)
+        .hb_interval(Duration::from_millis(300))
+        .association_max_retrans(2)
 }
 
 /// The same as words of `tandem sctp listen --set`.
 fn impatient_settings() -> Vec<String> {
     let config = impatient();
     let times = [
-        ("rto_initial", config.rto_initial),
-        ("rto_min", config.rto_min),
-        ("rto_max", config.rto_max),
-        ("hb_interval", config.hb_interval),
+        ("rto_initial", config.association.path.rto_initial),
+        ("rto_min", config.association.path.rto_min),
+        ("rto_max", config.association.path.rto_max),
+        ("hb_interval", config.association.path.hb_interval),
     ];
     let mut settings: Vec<String> = times
         .iter()
         .map(|(name, time)| format!("{name}={}ms", time.as_millis()))
         .collect();
-    let retransmissions = config.association_max_retrans;
+    let retransmissions = config.association.association_max_retrans;
     settings.push(format!("association_max_retrans={retransmissions}"));
     settings
 }
