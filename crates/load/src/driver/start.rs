@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use ahash::RandomState;
 use rand::{Rng, SeedableRng};
@@ -56,6 +56,9 @@ pub(super) fn start_worker(
     let hasher = hasher(&mut rng);
     let engine_config = EngineConfig {
         users: population.ranges(),
+        time_of_day: SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default(),
         ..config.engine.clone()
     };
     let engine_rng = ChaCha12Rng::from_rng(&mut rng);

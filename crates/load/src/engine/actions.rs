@@ -1,16 +1,16 @@
 //! Working on variables and taking times.
 
+use super::authentication::proves;
+use super::distribution::draw;
 use super::received::Received;
 use super::render::{RenderContext, RenderState};
+use super::text::{MAXIMUM_VALUE, number};
 use super::trigger::Trigger;
 use super::{Engine, Failed};
 use crate::record::Failure;
 use crate::script::{
     Action, Arithmetic, Check, Comparison, Script, TemplatePart, Variable, Within,
 };
-
-/// The most octets that a variable holds.
-const MAXIMUM_VALUE: usize = 16 * 1024;
 
 impl Engine {
     /// Runs the actions of a step.
@@ -75,6 +75,36 @@ impl Engine {
                 let value = holds.then(|| b"true".to_vec());
                 self.set_variable(script, index, *variable, value);
             }
+            Action::CompareTexts {
+                variable,
+                left,
+                right,
+            } => {
+                let right = self.text(script, index, right, trigger);
+                let left = self.variable(index, *left).unwrap_or_default();
+                let order = left.cmp(right.as_slice()) as i8;
+                let value = order.to_string().into_bytes();
+                self.set_variable(script, index, *variable, Some(value));
+            }
+            Action::Sample {
+                variable,
+                distribution,
+            } => {
+                let value = draw(distribution, &mut self.rng).to_string().into_bytes();
+                self.set_variable(script, index, *variable, Some(value));
+            }
+            Action::VerifyCredentials { variable, login } => {
+                let username = self.text(script, index, &login.username, trigger);
+                let password = self.text(script, index, &login.password, trigger);
+                let kept = self.sessions.get(index).map(|session| &session.last);
+                let kept = kept.and_then(|octets| Received::read(octets).ok());
+                let request = trigger.message.or(kept.as_ref());
+                let is_proved =
+                    request.is_some_and(|request| proves(request, &username, &password));
+                let value = is_proved.then(|| b"true".to_vec());
+                self.set_variable(script, index, *variable, value);
+            }
+            Action::Fail => return Err(Failed(Failure::Check)),
             Action::Require(condition) => {
                 if !self.holds(script, index, condition, trigger) {
                     return Err(Failed(Failure::Check));
@@ -214,12 +244,6 @@ impl Engine {
             stopped.set_once(received);
         }
     }
-}
-
-/// The number that a text is.
-pub(super) fn number(text: &[u8]) -> Option<f64> {
-    let number: f64 = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
-    number.is_finite().then_some(number)
 }
 
 fn calculate(value: f64, operation: Arithmetic, operand: f64) -> f64 {

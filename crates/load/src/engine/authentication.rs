@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use sip::digest::{Algorithm, Challenge, Credentials};
+use sip::digest::{Algorithm, Authorization, Challenge, Credentials};
 
 use super::received::Received;
 
@@ -63,6 +63,25 @@ pub(super) fn learn(
         });
     }
     understood
+}
+
+/// Whether a request has credentials that a name and a password prove.
+pub(super) fn proves(request: &Received<'_>, username: &[u8], password: &[u8]) -> bool {
+    let Some(method) = request.method() else {
+        return false;
+    };
+    let username = String::from_utf8_lossy(username);
+    let mut is_proved = false;
+    for name in ["Authorization", "Proxy-Authorization"] {
+        request.each_named(name, |value| {
+            if let Ok(authorization) = Authorization::parse(value) {
+                let credentials = Credentials::new(&username, &authorization.realm, password);
+                is_proved |= authorization.username == username
+                    && authorization.is_proved_by(&credentials, method.as_str());
+            }
+        });
+    }
+    is_proved
 }
 
 /// FNV-1a: only ever compared within a run.
@@ -138,8 +157,6 @@ impl Challenged {
 
 #[cfg(test)]
 mod tests {
-    use sip::digest::Authorization;
-
     use super::*;
 
     fn response(challenges: &str) -> String {

@@ -1,5 +1,7 @@
 //! Rendering templates.
 
+use std::time::Duration;
+
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::{Name, tag_of};
@@ -11,10 +13,13 @@ use super::identity::{Identity, NOBODY, SessionId, write_decimal};
 use super::media::LocalMedia;
 use super::received::Received;
 use super::session::{Session, route_set};
+use super::text::{MAXIMUM_VALUE, add, number, write_base64, write_date, write_timestamp};
 use super::time::Time;
 use super::writing::{write_contact, write_line, write_vias};
 use crate::record::Party;
-use crate::script::{EchoedField, Kind, Login, Slot, StepNumber, Template, TemplatePart};
+use crate::script::{
+    EchoedField, Kind, Login, MOST_LENGTHS, Slot, StepNumber, Template, TemplatePart,
+};
 
 /// The values that fill the slots of a template.
 #[derive(Clone, Copy)]
@@ -66,11 +71,13 @@ pub(super) fn write_message(
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
-    let length_at = write_parts(template.head(), context, state, out, start);
+    let lengths = write_parts(template.head(), context, state, out, start);
     let body_at = out.len();
     write_parts(template.body(), context, state, out, start);
-    if let Some(length_at) = length_at {
-        insert_length(out, length_at, body_at);
+    let length = (out.len() - body_at) as i64;
+    // From behind, so that places before stay where they are.
+    for (length_at, offset) in lengths.into_iter().rev().flatten() {
+        insert_length(out, length_at, length.saturating_add(offset));
     }
 }
 
@@ -86,10 +93,12 @@ pub(super) fn write_text(
 }
 
 /// Puts the length of the body where room was left for it, and closes the gap.
-fn insert_length(out: &mut Vec<u8>, length_at: usize, body_at: usize) {
-    let length = out.len() - body_at;
+fn insert_length(out: &mut Vec<u8>, length_at: usize, length: i64) {
     let mut digits = Vec::with_capacity(LENGTH_DIGITS);
-    write_decimal(length as u64, &mut digits);
+    write_decimal(length.unsigned_abs(), &mut digits);
+    if length < 0 {
+        digits.insert(0, b'-');
+    }
     let digits = digits.get(..LENGTH_DIGITS).unwrap_or(&digits);
     if let Some(place) = out.get_mut(length_at..length_at + digits.len()) {
         place.copy_from_slice(digits);
@@ -102,6 +111,9 @@ fn insert_length(out: &mut Vec<u8>, length_at: usize, body_at: usize) {
     }
 }
 
+/// Where room was left for the length of the body, and what is added to it.
+type Lengths = [Option<(usize, i64)>; MOST_LENGTHS];
+
 /// Writes parts. Returns where room was left for the length of the body.
 fn write_parts(
     parts: &[TemplatePart],
@@ -109,8 +121,9 @@ fn write_parts(
     state: &mut RenderState<'_>,
     out: &mut Vec<u8>,
     start: usize,
-) -> Option<usize> {
-    let mut length_at = None;
+) -> Lengths {
+    let mut lengths = Lengths::default();
+    let mut free = 0;
     // The rest of a line is left out.
     let mut is_skipping = false;
     for part in parts {
@@ -123,9 +136,16 @@ fn write_parts(
             }
             TemplatePart::Literal(octets) => out.extend_from_slice(octets),
             TemplatePart::Slot(_) if is_skipping => {}
-            TemplatePart::Slot(Slot::ContentLength) => {
-                length_at = Some(out.len());
-                out.extend_from_slice(&[b' '; LENGTH_DIGITS]);
+            TemplatePart::Slot(slot) if slot.is_length() => {
+                let offset = match slot {
+                    Slot::Plus(_, offset) => *offset,
+                    _ => 0,
+                };
+                if let Some(place) = lengths.get_mut(free) {
+                    *place = Some((out.len(), offset));
+                    free += 1;
+                    out.extend_from_slice(&[b' '; LENGTH_DIGITS]);
+                }
             }
             TemplatePart::Slot(Slot::LastField(name)) => {
                 if !context.write_last_field(name, out) {
@@ -139,10 +159,14 @@ fn write_parts(
                 context.write_authorization(login.as_deref(), state, out, start);
             }
             TemplatePart::Slot(Slot::Random) => write_decimal(state.rng.next_u32().into(), out),
+            TemplatePart::Slot(Slot::RandomBase64(octets)) => {
+                let random: Vec<u8> = (0..*octets).map(|_| state.rng.next_u32() as u8).collect();
+                write_base64(&random, out);
+            }
             TemplatePart::Slot(slot) => context.write_slot(slot, out),
         }
     }
-    length_at
+    lengths
 }
 
 impl<'a> RenderContext<'a> {
@@ -251,9 +275,32 @@ impl RenderContext<'_> {
             Slot::Step => write_decimal(self.step.0.into(), out),
             Slot::Process => write_decimal(self.config.process.into(), out),
             Slot::Milliseconds => write_decimal(self.now.milliseconds(), out),
-            // These are written where the buffer is at hand that they need.
-            Slot::LastField(_) | Slot::Authorization(_) | Slot::ContentLength | Slot::Random => {}
+            Slot::Plus(slot, offset) => {
+                let begin = out.len();
+                self.write_slot(slot, out);
+                add(*offset, begin, out);
+            }
+            Slot::Fill(text, variable) => {
+                let length = self.session.variable(*variable).and_then(number);
+                let length = length.unwrap_or(0.0).max(0.0) as usize;
+                out.extend(text.iter().cycle().take(length.min(MAXIMUM_VALUE)));
+            }
+            Slot::Timestamp => write_timestamp(self.time_of_day(), out),
+            Slot::UnixSeconds => write_decimal(self.time_of_day().as_secs(), out),
+            Slot::Microseconds => write_decimal(self.time_of_day().subsec_micros().into(), out),
+            Slot::Date => write_date(self.time_of_day(), out),
+            // These are written where the buffer or the random numbers are at hand that they need.
+            Slot::LastField(_)
+            | Slot::Authorization(_)
+            | Slot::ContentLength
+            | Slot::Random
+            | Slot::RandomBase64(_) => {}
         }
+    }
+
+    fn time_of_day(&self) -> Duration {
+        let since_start = self.now.since(Time::START);
+        self.config.time_of_day.saturating_add(since_start)
     }
 
     fn write_call_id(&self, out: &mut Vec<u8>) {

@@ -166,7 +166,8 @@ impl Engine {
             return;
         };
         let Moment { now, received } = trigger.moment;
-        session.client_mut(is_invite).proceed(now, status, &timers);
+        let client = session.client_mut(is_invite);
+        let is_judged = client.proceed(now, status, &timers) && client.cancel == Cancel::No;
         if is_invite && !session.times.answered.is_known() {
             session.times.first_provisional.set_once(received);
             if status > 100 {
@@ -182,7 +183,18 @@ impl Engine {
         {
             self.learn_dialog(index, response);
         }
-        self.offer(script, index, trigger);
+        let is_over = self
+            .sessions
+            .get(index)
+            .is_none_or(|session| session.state == State::Lingering);
+        if !is_over
+            && !self.offer(script, index, trigger)
+            && is_judged
+            && script.has_to_expect(status)
+        {
+            let outcome = Outcome::Failed(Failure::Unexpected);
+            self.finish(script, index, outcome, trigger);
+        }
     }
 
     fn handle_final(

@@ -16,7 +16,7 @@ use super::trigger::Trigger;
 use super::writing::{copy_credentials, write_follower};
 use super::{Engine, Failed};
 use crate::record::{Failure, Outcome, Party};
-use crate::script::{Kind, Script, Send, Start, Step, StepNumber, Template};
+use crate::script::{CSeqSource, Kind, Script, Send, Start, Step, StepNumber, Template};
 
 /// A request of a step.
 #[derive(Clone, Copy)]
@@ -148,8 +148,13 @@ impl Engine {
             send.template.redirected(uri, fields)
         });
         let template = redirected.as_ref().unwrap_or(&send.template);
-        let numbers = self.next_numbers(script, index, template, method);
+        let mut numbers = self.next_numbers(script, index, template, method);
         let written = self.write(script, index, (step, template, numbers), trigger)?;
+        if template.cseq_source() == CSeqSource::Other
+            && let Ok(sent) = Received::read(self.transmits.written(written.clone()))
+        {
+            numbers.cseq = sent.cseq;
+        }
         self.learn_own(script, index, template, &written);
         if *method == Method::Ack {
             self.note_ack(index, (step, template, numbers), &written, now);
@@ -183,7 +188,10 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(index) else {
             return Numbers { cseq: 0, branch: 0 };
         };
-        let written = template.written_cseq();
+        let written = match template.cseq_source() {
+            CSeqSource::Written(cseq) => Some(cseq),
+            CSeqSource::Engine | CSeqSource::Other => None,
+        };
         if matches!(method, Method::Ack | Method::Cancel) {
             let invite = &session.invite_client;
             let cseq = written.unwrap_or(invite.request.cseq);
@@ -419,7 +427,10 @@ impl Engine {
                 let Some(template) = template else {
                     return;
                 };
-                let cseq = template.written_cseq().unwrap_or(cseq);
+                let cseq = match template.cseq_source() {
+                    CSeqSource::Written(cseq) => cseq,
+                    CSeqSource::Engine | CSeqSource::Other => cseq,
+                };
                 let numbers = Numbers { cseq, branch };
                 let trigger = Trigger::at(now);
                 let ack = (step, template, numbers);

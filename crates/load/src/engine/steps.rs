@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use rand::{Rng, RngExt};
+use rand::Rng;
 use sip::Method;
 
+use super::distribution::draw;
 use super::received::Received;
 use super::session::{Session, State};
+use super::text::number;
 use super::time::Time;
 use super::trigger::Trigger;
 use super::{Engine, Failed};
@@ -160,11 +162,15 @@ impl Engine {
             Pause::Variable(variable) => {
                 let session = self.sessions.get(index);
                 let value = session.and_then(|session| session.variable(*variable));
-                let milliseconds = value.and_then(super::actions::number);
+                let milliseconds = value.and_then(number);
                 Duration::try_from_secs_f64(milliseconds.unwrap_or(0.0) / 1_000.0)
                     .unwrap_or_default()
             }
-            pause => self.draw(pause),
+            Pause::Fixed(duration) => *duration,
+            Pause::Distributed(distribution) => {
+                let milliseconds = draw(distribution, &mut self.rng);
+                Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or_default()
+            }
         };
         if duration.is_zero() {
             self.set_step(index, next, State::Running);
@@ -179,29 +185,6 @@ impl Engine {
         if let Some(session) = self.sessions.get_mut(index) {
             session.state = state;
             session.wait_until = until;
-        }
-    }
-
-    /// How long a pause is this time.
-    fn draw(&mut self, pause: &Pause) -> Duration {
-        match pause {
-            Pause::Fixed(duration) => *duration,
-            Pause::Uniform(least, most) => {
-                let span = most.saturating_sub(*least);
-                least.saturating_add(span.mul_f64(self.rng.random::<f64>()))
-            }
-            Pause::Exponential { mean } => {
-                let drawn = -(1.0 - self.rng.random::<f64>()).ln();
-                Duration::try_from_secs_f64(mean.as_secs_f64() * drawn).unwrap_or_default()
-            }
-            Pause::Normal { mean, deviation } => {
-                // Box and Muller.
-                let radius = (-2.0 * (1.0 - self.rng.random::<f64>()).ln()).sqrt();
-                let angle = std::f64::consts::TAU * self.rng.random::<f64>();
-                let drawn = mean.as_secs_f64() + deviation.as_secs_f64() * radius * angle.cos();
-                Duration::try_from_secs_f64(drawn.max(0.0)).unwrap_or_default()
-            }
-            Pause::Variable(_) | Pause::Forever => Duration::ZERO,
         }
     }
 

@@ -146,6 +146,33 @@ impl Assembly {
         self.awaited.is_empty() && steps.all(|step| matches!(step, Step::Do(_) | Step::Jump { .. }))
     }
 
+    /// Whether messages are gathered that are waited for together with the next one.
+    pub(super) fn is_gathering(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// Ends optional messages that nothing follows. They are not waited for, unless one of them has a time of its own:
+    /// then the run is complete, or goes on where that one says, when the time is up.
+    pub(super) fn expect_to_the_end(&mut self, problems: &mut Problems) {
+        let gathered = std::mem::take(&mut self.awaited);
+        for (labels, _) in &gathered {
+            for (name, line) in labels {
+                self.place_named(name, *line, problems);
+            }
+        }
+        if gathered
+            .iter()
+            .any(|(_, awaited)| awaited.timeout.is_some())
+        {
+            let behind = self.own_label();
+            self.wait_for(&gathered, behind);
+            if let Some(Step::Expect(expect)) = self.steps.last_mut() {
+                expect.on_timeout.get_or_insert(behind);
+            }
+            self.place(behind);
+        }
+    }
+
     /// Adds what is passed over unless all conditions hold.
     pub(super) fn only_if(
         &mut self,

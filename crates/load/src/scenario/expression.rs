@@ -3,7 +3,7 @@
 use regex::bytes::{Regex, RegexBuilder};
 
 /// The longest expression.
-const LONGEST: usize = 4096;
+pub(super) const LONGEST: usize = 4096;
 /// The most memory of a compiled one, in octets.
 const LARGEST: usize = 256 << 10;
 

@@ -61,6 +61,8 @@ const LONGEST_FILE: usize = 1 << 20;
 pub struct Options {
     /// How long a pause lasts whose length the file leaves to the run.
     pub hold: Pause,
+    /// Keywords of the run and what they stand for in SIPp's scenarios: its `-key NAME VALUE`.
+    pub keywords: Vec<(String, String)>,
 }
 
 impl Default for Options {
@@ -68,6 +70,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             hold: Pause::Fixed(Duration::ZERO),
+            keywords: Vec::new(),
         }
     }
 }

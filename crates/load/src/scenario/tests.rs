@@ -382,6 +382,11 @@ fn hostile_files_are_refused_quickly() {
         "<scenario><send><![CDATA[BYE a SIP/2.0\nX: {}]]></send></scenario>",
         many("[media_port+1]", 60_000)
     );
+    let repetitions = format!(
+        "<scenario><nop><action><ereg regexp=\"a{}\" assign_to=\"1\"/></action></nop></scenario>",
+        many("*", 900_000)
+    );
+    let attributes = format!("<scenario {}/>", many("a ", 400_000));
     let expressions = format!(
         "<scenario><nop><action>{}</action></nop></scenario>",
         many(
@@ -407,6 +412,8 @@ fn hostile_files_are_refused_quickly() {
         ("a.xml", brackets),
         ("a.xml", keywords),
         ("a.xml", sums),
+        ("a.xml", repetitions),
+        ("a.xml", attributes),
         ("a.xml", expressions),
         ("a.xml", entities),
     ] {

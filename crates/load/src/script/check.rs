@@ -178,6 +178,7 @@ pub(super) fn check(
         timer_names: Vec::new(),
         acknowledges_failures: false,
         is_strict: false,
+        expects_provisional: false,
         learns_early,
         asks_once: false,
         needs,
@@ -340,7 +341,13 @@ fn action_uses_last(action: &Action) -> bool {
         Action::Test { condition, .. } | Action::Require(condition) => {
             condition_uses_last(condition)
         }
-        Action::StartTimer(_) | Action::StopTimer(_) | Action::Unset(_) => false,
+        Action::CompareTexts { right, .. } => text_uses_last(right),
+        Action::VerifyCredentials { .. } => true,
+        Action::StartTimer(_)
+        | Action::StopTimer(_)
+        | Action::Unset(_)
+        | Action::Sample { .. }
+        | Action::Fail => false,
     }
 }
 
@@ -411,6 +418,22 @@ impl Checker {
                     self.variable(*variable)?;
                     self.condition(condition)?;
                 }
+                Action::CompareTexts {
+                    variable,
+                    left,
+                    right,
+                } => {
+                    self.variable(*variable)?;
+                    self.variable(*left)?;
+                    self.text(right)?;
+                }
+                Action::Sample { variable, .. } => self.variable(*variable)?,
+                Action::VerifyCredentials { variable, login } => {
+                    self.variable(*variable)?;
+                    self.text(&login.username)?;
+                    self.text(&login.password)?;
+                }
+                Action::Fail => {}
                 Action::Require(condition) => self.condition(condition)?,
                 Action::StartTimer(timer) | Action::StopTimer(timer) => self.timer(*timer)?,
                 Action::Unset(variable) => self.variable(*variable)?,
@@ -432,16 +455,23 @@ impl Checker {
 
     fn text(&self, text: &[TemplatePart]) -> Result<(), ScriptError> {
         for part in text {
-            match part {
-                TemplatePart::Slot(Slot::Variable(variable)) => self.variable(*variable)?,
-                TemplatePart::Slot(Slot::Authorization(Some(login))) => {
-                    self.text(&login.username)?;
-                    self.text(&login.password)?;
-                }
-                _ => {}
+            if let TemplatePart::Slot(slot) = part {
+                self.slot(slot)?;
             }
         }
         Ok(())
+    }
+
+    fn slot(&self, slot: &Slot) -> Result<(), ScriptError> {
+        match slot {
+            Slot::Variable(variable) | Slot::Fill(_, variable) => self.variable(*variable),
+            Slot::Plus(slot, _) => self.slot(slot),
+            Slot::Authorization(Some(login)) => {
+                self.text(&login.username)?;
+                self.text(&login.password)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn variable(&self, variable: Variable) -> Result<(), ScriptError> {

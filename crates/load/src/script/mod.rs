@@ -35,6 +35,7 @@
 
 pub mod builtin;
 mod check;
+mod distribution;
 mod step;
 mod template;
 mod text;
@@ -44,10 +45,12 @@ mod variable;
 use sip::Method;
 
 pub use check::ScriptError;
+pub use distribution::Distribution;
 pub use step::{
     Action, Alternative, Check, Expect, Expected, Pause, Send, Source, Step, StepNumber, Then,
     Within,
 };
+pub(crate) use template::{CSeqSource, MOST_LENGTHS};
 pub use template::{
     EchoedField, Login, Slot, Start, Template, TemplateBuilder, TemplateError, TemplatePart, Text,
 };
@@ -73,6 +76,7 @@ pub struct Script {
     timer_names: Vec<String>,
     acknowledges_failures: bool,
     is_strict: bool,
+    expects_provisional: bool,
     learns_early: bool,
     asks_once: bool,
     /// By step: what is still used of messages that have been received.
@@ -121,10 +125,10 @@ impl Script {
     ///
     /// As for [`Script::new`].
     pub fn with_anytime(self, anytime: Vec<Alternative>) -> Result<Script, ScriptError> {
-        let (acknowledges_failures, is_strict) = (self.acknowledges_failures, self.is_strict);
         let mut script = check::check(self.name, self.steps, self.variables, anytime)?;
-        script.acknowledges_failures = acknowledges_failures;
-        script.is_strict = is_strict;
+        script.acknowledges_failures = self.acknowledges_failures;
+        script.is_strict = self.is_strict;
+        script.expects_provisional = self.expects_provisional;
         script.timer_names = self.timer_names;
         Ok(script)
     }
@@ -137,10 +141,19 @@ impl Script {
     }
 
     /// The same script, in which a request that no step expects fails the run
-    /// ([`Failure::Unexpected`](crate::record::Failure::Unexpected)), as in SIPp. Otherwise the engine
-    /// answers it as a user agent would and the run goes on.
+    /// ([`Failure::Unexpected`](crate::record::Failure::Unexpected)), as in SIPp, and so does a 100 in a script that
+    /// [expects provisional responses](Script::expecting_provisional). Otherwise the engine answers the request as a user agent
+    /// would and the run goes on.
     pub fn strict(mut self) -> Script {
         self.is_strict = true;
+        self
+    }
+
+    /// The same script, in which a provisional response that no step expects fails the run
+    /// ([`Failure::Unexpected`](crate::record::Failure::Unexpected)): its INVITE is cancelled. A 100 does not, which only says that
+    /// the next hop has the request (RFC 3261 section 17.2.1), nor does a repetition, nor what crosses a CANCEL.
+    pub fn expecting_provisional(mut self) -> Script {
+        self.expects_provisional = true;
         self
     }
 
@@ -206,6 +219,11 @@ impl Script {
     /// Whether a request that no step expects fails a run.
     pub fn is_strict(&self) -> bool {
         self.is_strict
+    }
+
+    /// Whether this provisional response has to be expected.
+    pub(crate) fn has_to_expect(&self, status: u16) -> bool {
+        self.expects_provisional && (self.is_strict || status > 100)
     }
 
     /// Whether it sends requests of its own before there is a final response to the INVITE (PRACK, UPDATE),

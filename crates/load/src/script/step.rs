@@ -6,7 +6,8 @@ use std::time::Duration;
 use regex::bytes::Regex;
 use sip::Method;
 
-use super::template::{Template, Text};
+use super::distribution::Distribution;
+use super::template::{Login, Template, Text};
 use super::value::{Arithmetic, Condition};
 use super::variable::Variable;
 
@@ -100,7 +101,8 @@ pub enum Source {
 
 /// Waits for a message. The first alternative that fits is taken; what fits none is looked at by the
 /// script's [alternatives for any time](super::Script::with_anytime), then by the engine, which answers
-/// for the user as RFC 3261 has it. A provisional response never fails a run; a final response that
+/// for the user as RFC 3261 has it. A provisional response fails a run where the script
+/// [has to expect it](super::Script::expecting_provisional); a final response that
 /// nobody expects does ([`Failure::Refused`](crate::record::Failure::Refused)), a BYE does
 /// ([`Failure::HungUp`](crate::record::Failure::HungUp)), and other requests do where the script is
 /// [strict](super::Script::strict).
@@ -213,20 +215,8 @@ pub enum Then {
 pub enum Pause {
     /// Always this long.
     Fixed(Duration),
-    /// Evenly between two.
-    Uniform(Duration, Duration),
-    /// With a normal distribution, never less than zero.
-    Normal {
-        /// The mean.
-        mean: Duration,
-        /// The standard deviation.
-        deviation: Duration,
-    },
-    /// With an exponential distribution.
-    Exponential {
-        /// The mean.
-        mean: Duration,
-    },
+    /// At random, in milliseconds.
+    Distributed(Distribution),
     /// As many milliseconds as the number in a variable says; none where it is no number.
     Variable(Variable),
     /// Until a message comes that an alternative for any time is about.
@@ -272,8 +262,35 @@ pub enum Action {
         /// What is to hold.
         condition: Condition,
     },
+    /// Compares what is in a variable with a text, octet by octet, and writes into a variable which is greater: `-1`, `0`
+    /// (they are equal) or `1`.
+    CompareTexts {
+        /// Where the result goes.
+        variable: Variable,
+        /// What is compared.
+        left: Variable,
+        /// With what.
+        right: Text,
+    },
+    /// Writes a random number into a variable.
+    Sample {
+        /// Which.
+        variable: Variable,
+        /// How they are distributed.
+        distribution: Distribution,
+    },
+    /// Looks whether the last request has credentials that this name and password prove (RFC 7616 section 3.4), and writes into
+    /// a variable that it is so; unsets it otherwise.
+    VerifyCredentials {
+        /// Which variable.
+        variable: Variable,
+        /// The name and the password.
+        login: Login,
+    },
     /// Fails the run where this does not hold.
     Require(Condition),
+    /// Fails the run.
+    Fail,
     /// Starts a timer of the record, unless it runs already.
     StartTimer(u8),
     /// Stops a timer of the record.

@@ -11,8 +11,19 @@ pub struct Template {
     /// How many of the parts are before the body, the empty line included.
     head: usize,
     start: Start,
-    cseq: Option<u32>,
+    cseq: CSeqSource,
     flags: Flags,
+}
+
+/// Where the sequence number of a message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CSeqSource {
+    /// The engine.
+    Engine,
+    /// It is written out.
+    Written(u32),
+    /// Something else, such as a variable: it is known when the message has been written.
+    Other,
 }
 
 /// What the engine wants to know of a template before it writes it.
@@ -147,6 +158,20 @@ pub enum Slot {
     Milliseconds,
     /// A random number of 32 bits (`random`).
     Random,
+    /// As many random octets, in base64.
+    RandomBase64(u8),
+    /// A number and what is added to it. What is no number is left as it is.
+    Plus(Box<Slot>, i64),
+    /// A text repeated until it has as many octets as the number in a variable says.
+    Fill(Box<[u8]>, Variable),
+    /// The time of day as SIPp's `[timestamp]` has it.
+    Timestamp,
+    /// The time of day in whole seconds since 1970.
+    UnixSeconds,
+    /// The microseconds of the time of day.
+    Microseconds,
+    /// The time of day as a Date field has it (RFC 3261 section 20.17).
+    Date,
 }
 
 /// A name and a password of a script's own.
@@ -188,10 +213,13 @@ pub enum TemplateError {
     /// An opening brace without a closing one.
     #[error("\"{{\" without \"}}\": a brace itself is written twice, \"{{{{\"")]
     OpenBrace,
-    /// More than one length of the body.
-    #[error("Content-Length occurs twice")]
-    TwoLengths,
+    /// The length of the body occurs too often.
+    #[error("the length of the body occurs more than {MOST_LENGTHS} times")]
+    TooManyLengths,
 }
+
+/// How often the length of the body may occur.
+pub(crate) const MOST_LENGTHS: usize = 4;
 
 impl Template {
     /// Begins a template that is made part by part, with line ends as they are given.
@@ -220,8 +248,8 @@ impl Template {
         }
     }
 
-    /// The sequence number, where it is written out.
-    pub fn written_cseq(&self) -> Option<u32> {
+    /// Where its sequence number comes from.
+    pub(crate) fn cseq_source(&self) -> CSeqSource {
         self.cseq
     }
 
@@ -369,12 +397,12 @@ impl TemplateBuilder {
         let in_head = parts.get(..head).unwrap_or_default();
         let lengths = in_head
             .iter()
-            .filter(|part| matches!(part, TemplatePart::Slot(Slot::ContentLength)))
+            .filter(|part| matches!(part, TemplatePart::Slot(slot) if slot.is_length()))
             .count();
-        if lengths > 1 {
-            return Err(TemplateError::TwoLengths);
+        if lengths > MOST_LENGTHS {
+            return Err(TemplateError::TooManyLengths);
         }
-        let cseq = written_cseq(in_head);
+        let cseq = cseq_source(in_head);
         let flags = flags(&parts);
         Ok(Template {
             parts,
@@ -465,21 +493,37 @@ fn split_head(parts: &mut Vec<TemplatePart>) -> usize {
     parts.len()
 }
 
-/// The number of a CSeq line that is written out.
-fn written_cseq(parts: &[TemplatePart]) -> Option<u32> {
-    parts.iter().find_map(|part| {
+/// Where the number in the CSeq line comes from.
+fn cseq_source(parts: &[TemplatePart]) -> CSeqSource {
+    const FIELD: &[u8] = b"cseq:";
+    let mut source = CSeqSource::Engine;
+    for (index, part) in parts.iter().enumerate() {
         let TemplatePart::Literal(octets) = part else {
-            return None;
+            continue;
         };
-        let text = std::str::from_utf8(octets).ok()?;
-        text.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            if !name.trim().eq_ignore_ascii_case("CSeq") {
-                return None;
+        let lines = octets.split(|octet| *octet == b'\n');
+        for line in lines {
+            let blank = |octet: &u8| !octet.is_ascii_whitespace();
+            let name: Vec<u8> = line
+                .iter()
+                .copied()
+                .filter(blank)
+                .take(FIELD.len())
+                .collect();
+            if !name.eq_ignore_ascii_case(FIELD) {
+                continue;
             }
-            value.split_whitespace().next()?.parse().ok()
-        })
-    })
+            let value = line.splitn(2, |octet| *octet == b':').nth(1);
+            let value = std::str::from_utf8(value.unwrap_or_default()).unwrap_or_default();
+            let number = value.split_whitespace().next();
+            source = match (number.map(str::parse), parts.get(index + 1)) {
+                (Some(Ok(number)), _) => CSeqSource::Written(number),
+                (None, Some(TemplatePart::Slot(Slot::CSeq))) => CSeqSource::Engine,
+                _ => CSeqSource::Other,
+            };
+        }
+    }
+    source
 }
 
 fn flags(parts: &[TemplatePart]) -> Flags {
@@ -530,28 +574,47 @@ impl Slot {
         )
     }
 
+    /// Whether it is the length of the body.
+    pub(crate) fn is_length(&self) -> bool {
+        match self {
+            Slot::ContentLength => true,
+            Slot::Plus(slot, _) => slot.is_length(),
+            _ => false,
+        }
+    }
+
     /// Whether it says something of the last message received.
     pub(crate) fn uses_last(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Slot::LastField(_)
-                | Slot::LastValue(_)
-                | Slot::LastRequestUri
-                | Slot::Echo(_)
-                | Slot::Authorization(Some(_))
-        )
+            | Slot::LastValue(_)
+            | Slot::LastRequestUri
+            | Slot::Echo(_)
+            | Slot::Authorization(Some(_)) => true,
+            Slot::Plus(slot, _) => slot.uses_last(),
+            _ => false,
+        }
     }
 
     /// Whether it says the same later in a dialog.
     fn is_stable(&self) -> bool {
+        if let Slot::Plus(slot, _) = self {
+            return slot.is_stable();
+        }
         !self.uses_last()
             && !matches!(
                 self,
                 Slot::Variable(_)
                     | Slot::Milliseconds
                     | Slot::Random
+                    | Slot::RandomBase64(_)
                     | Slot::Authorization(_)
                     | Slot::Expires
+                    | Slot::Fill(..)
+                    | Slot::Timestamp
+                    | Slot::UnixSeconds
+                    | Slot::Microseconds
+                    | Slot::Date
             )
     }
 }

@@ -163,7 +163,7 @@ fn read_line(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Start, TemplatePart};
+    use crate::script::{CSeqSource, Start, TemplatePart};
 
     fn shown(parts: &[TemplatePart]) -> String {
         parts
@@ -213,7 +213,7 @@ mod tests {
             shown(template.head()),
             "BYE sip:a SIP/2.0\r\nCSeq: 7 BYE\r\n\r\n"
         );
-        assert_eq!(template.written_cseq(), Some(7));
+        assert_eq!(template.cseq_source(), CSeqSource::Written(7));
         assert!(template.body().is_empty());
     }
 }

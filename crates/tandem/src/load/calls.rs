@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::common::{Network, Outputs};
 use super::media::{self, Media};
 use super::population::Population;
-use super::scenarios::load_scenario;
+use super::scenarios::{keywords, load_scenario};
 use super::schedule::{Schedule, milliseconds};
 use super::usage_error;
 use super::user_options::{self, RoleOption, UserOptions, Workload};
@@ -63,6 +63,11 @@ pub(super) struct Arguments {
     /// docs/scenarios.md describes the files; `tandem load scenarios` lists the built-in ones.
     #[arg(long, value_name = "FILE", help_heading = "Calls")]
     pub(super) scenario: Option<PathBuf>,
+
+    /// A keyword of SIPp's scenarios, and what [NAME] stands for in them; may be given several times
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
+          requires = "scenario", help_heading = "Calls")]
+    pub(super) key: Vec<String>,
 
     #[command(flatten)]
     pub(super) media: Media,
@@ -166,7 +171,11 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
     let (caller, callee) = match &arguments.scenario {
         None => (call, answer),
         Some(file) => {
-            let scenario = load_scenario(file, &scenario::Options { hold })?;
+            let options = scenario::Options {
+                hold,
+                keywords: keywords(&arguments.key),
+            };
+            let scenario = load_scenario(file, &options)?;
             if scenario.caller.is_none() && arguments.user_options.role != RoleOption::Callees {
                 bail!(
                     "{} has only the steps of a callee: give --role callees, or a scenario with a caller",

@@ -67,8 +67,7 @@ enum Command {
     Options(Box<requests::Options>),
     Message(Box<requests::Messages>),
     Capacity(Box<capacity::Arguments>),
-    /// List the built-in scenarios
-    Scenarios,
+    Scenarios(scenarios::Arguments),
 }
 
 /// Runs the command.
@@ -90,7 +89,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
             Command::Options(arguments) => requests::options(*arguments).await,
             Command::Message(arguments) => requests::messages(*arguments).await,
             Command::Capacity(arguments) => capacity::run(*arguments).await,
-            Command::Scenarios => scenarios::run(),
+            Command::Scenarios(arguments) => scenarios::run(&arguments),
         }
     });
     runtime.shutdown_background();

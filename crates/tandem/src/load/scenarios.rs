@@ -1,13 +1,23 @@
 //! Scenarios: files, and those that are built in.
 
-use std::path::Path;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use load::scenario::{Options, Scenario};
+use clap::Args;
+use load::scenario::{Options, Problem, Scenario};
 
 use crate::perf::output::print;
 use crate::terminal::complain;
+
+/// The keywords of `--key NAME VALUE`, which clap gives in one list.
+pub(super) fn keywords(given: &[String]) -> Vec<(String, String)> {
+    let pairs = given.chunks_exact(2);
+    pairs
+        .map(|pair| (pair[0].clone(), pair[1].clone()))
+        .collect()
+}
 
 /// A scenario by the name of one that is built in, or from a file.
 pub(super) fn load_scenario(file: &Path, options: &Options) -> anyhow::Result<Scenario> {
@@ -45,9 +55,56 @@ pub(super) fn load_scenario(file: &Path, options: &Options) -> anyhow::Result<Sc
     Ok(scenario)
 }
 
-/// The scenarios that are built in, a line each.
-pub(super) fn run() -> anyhow::Result<ExitCode> {
+/// List the built-in scenarios, or check files.
+///
+/// With files, reads each and says what is wrong with it, or which sides it has, without sending anything.
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Scenario files to check, in TOML or SIPp's XML
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// A keyword of SIPp's scenarios, and what [NAME] stands for in them; may be given several times
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
+          requires = "files")]
+    key: Vec<String>,
+}
+
+/// Lists the scenarios that are built in, a line each, or checks files.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut lines = String::new();
+    if !arguments.files.is_empty() {
+        let options = Options {
+            keywords: keywords(&arguments.key),
+            ..Options::default()
+        };
+        let mut has_failed = false;
+        for file in &arguments.files {
+            match Scenario::load(file, &options) {
+                Ok(scenario) => {
+                    let file = file.display();
+                    for Problem { line, message } in &scenario.remarks {
+                        let _ = writeln!(lines, "{file}:{line}: {message}");
+                    }
+                    let sides = [("caller", &scenario.caller), ("callee", &scenario.callee)];
+                    let sides = sides.into_iter().filter_map(|(name, script)| {
+                        Some(format!(
+                            "{name} of {} steps",
+                            script.as_ref()?.steps().len()
+                        ))
+                    });
+                    let sides = sides.collect::<Vec<_>>().join(", ");
+                    let _ = writeln!(lines, "{file}: sound: {sides}");
+                }
+                Err(error) => {
+                    has_failed = true;
+                    let _ = writeln!(lines, "{error}");
+                }
+            }
+        }
+        print(&lines);
+        return Ok(ExitCode::from(u8::from(has_failed)));
+    }
     for name in Scenario::built_in_names() {
         if let Some(scenario) = Scenario::built_in(name, &Options::default()) {
             lines.push_str(&format!("{name:<14} {}\n", scenario?.description));

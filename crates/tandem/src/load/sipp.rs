@@ -3,11 +3,12 @@
 use std::ffi::{OsStr, OsString};
 
 /// What SIPp calls it, and what it is here. Options of one letter are those of the arguments themselves.
-const MEANINGS: [(&str, &str); 7] = [
+const MEANINGS: [(&str, &str); 8] = [
     ("-au", "--auth-user"),
     ("-ap", "--auth-password"),
     ("-inf", "--users-file"),
     ("-sf", "--scenario"),
+    ("-key", "--key"),
     // The names of what is built in are ours: there is no `uac` or `uas`.
     ("-sn", "--scenario"),
     ("-nr", "--no-retransmit"),

@@ -23,6 +23,8 @@ pub(in crate::engine) struct ClientTransaction {
     pub(in crate::engine) attempts: u8,
     realms: [u32; 3],
     pub(in crate::engine) cancel: Cancel,
+    /// The last provisional response; 0 before there is one.
+    provisional: u16,
 }
 
 /// Method, sequence number and branch of a request.
@@ -78,6 +80,7 @@ impl ClientTransaction {
         self.request = request;
         self.timers.start(now, t1, timeout);
         self.cancel = Cancel::No;
+        self.provisional = 0;
     }
 
     /// Ends the transaction without a response.
@@ -101,14 +104,15 @@ impl ClientTransaction {
         matches!(self.state, ClientState::Final(300..))
     }
 
-    /// A provisional response has come.
-    pub(in crate::engine) fn proceed(&mut self, now: Time, status: u16, timers: &Timers) {
+    /// A provisional response has come. Returns whether it says what the one before has not said.
+    pub(in crate::engine) fn proceed(&mut self, now: Time, status: u16, timers: &Timers) -> bool {
+        let is_new = std::mem::replace(&mut self.provisional, status) != status;
         let is_first = self.state == ClientState::Calling;
         self.state = ClientState::Proceeding;
         if self.request.method != Method::Invite {
             // From now on at intervals of T2 (section 17.1.2.2).
             self.timers.set_interval(timers.t2);
-            return;
+            return is_new;
         }
         self.timers.stop_retransmitting();
         if self.cancel != Cancel::Sent && (is_first || status > 100) {
@@ -116,6 +120,7 @@ impl ClientTransaction {
             // Timer C, which 100 does not set again (section 16.7 step 2).
             self.timers.expire_at(now.after(timers.proceeding));
         }
+        is_new
     }
 
     /// A final response has come.
@@ -188,6 +193,7 @@ impl Default for ClientTransaction {
             attempts: 0,
             realms: [0; 3],
             cancel: Cancel::No,
+            provisional: 0,
         }
     }
 }

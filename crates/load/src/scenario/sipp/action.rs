@@ -3,16 +3,18 @@
 use regex::bytes::Regex;
 
 use super::ScriptReader;
+use super::distribution;
 use super::document::Element;
-use super::posix;
+use super::posix::{self, Translated};
 use crate::scenario::expression;
 use crate::scenario::problem::hint;
 use crate::script::{
-    Action, Arithmetic, Check, Comparison, Condition, Slot, TemplateBuilder, Text, Variable, Within,
+    Action, Arithmetic, Check, Comparison, Condition, Login, Slot, TemplateBuilder, Text, Variable,
+    Within,
 };
 
 /// What is known here.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 26] = [
     "ereg",
     "assign",
     "assignstr",
@@ -27,34 +29,50 @@ const NAMES: [&str; 15] = [
     "exec",
     "trim",
     "strcmp",
+    "verifyauth",
+    "sample",
+    "index",
+    "gettimeofday",
+    "error",
+    "setdest",
+    "closecon",
+    "rtp_echo",
     "jump",
+    "lookup",
+    "insert",
+    "replace",
 ];
 /// More regular expressions than any scenario has.
 const MOST_EXPRESSIONS: usize = 200;
 
 impl ScriptReader {
     /// The actions within a command.
-    pub(super) fn actions(&mut self, command: &Element<'_, '_, '_>) -> Vec<Action> {
+    pub(super) fn actions(&mut self, command: &Element<'_>) -> Vec<Action> {
         let mut actions = Vec::new();
-        for child in command.children() {
-            if child.name() != "action" {
-                child.problem(format_args!(
-                    "<{}> within <{}>: only <action> can stand there",
-                    child.name(),
-                    command.name()
-                ));
-                continue;
-            }
-            for action in child.children() {
+        let mut children = command.children();
+        let first = children.next();
+        let (first, passed_over) = match first {
+            Some(first) if first.name() != "action" => (None, Some(first)),
+            first => (first, None),
+        };
+        for child in passed_over.into_iter().chain(children) {
+            child.remark(format_args!(
+                "<{}> within <{}> is passed over, as SIPp does: only one <action> is read, and nothing stands before it",
+                child.name(),
+                command.name()
+            ));
+        }
+        if let Some(first) = first {
+            for action in first.children() {
                 self.action(&action, &mut actions);
                 action.finish();
             }
-            child.finish();
+            first.finish();
         }
         actions
     }
 
-    fn action(&mut self, element: &Element<'_, '_, '_>, actions: &mut Vec<Action>) {
+    fn action(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
         match element.name() {
             "ereg" => actions.extend(self.ereg(element)),
             "assignstr" => {
@@ -72,21 +90,57 @@ impl ScriptReader {
             "subtract" => self.calculate(element, Arithmetic::Subtract, actions),
             "multiply" => self.calculate(element, Arithmetic::Multiply, actions),
             "divide" => self.calculate(element, Arithmetic::Divide, actions),
-            "test" => actions.extend(self.test(element)),
+            "test" => self.test(element, actions),
+            "strcmp" => self.compare_texts(element, actions),
+            "verifyauth" => self.verify_credentials(element, actions),
+            "sample" => {
+                let variable = self.assigned(element);
+                let distribution = distribution::named(element);
+                if let (Some(variable), Some(distribution)) = (variable, distribution) {
+                    actions.push(Action::Sample {
+                        variable,
+                        distribution,
+                    });
+                }
+            }
+            "index" => {
+                let variable = self.assigned(element);
+                actions.extend(variable.map(|variable| Action::Set {
+                    variable,
+                    to: slot(Slot::Step),
+                }));
+            }
+            "gettimeofday" => self.get_time_of_day(element, actions),
             "trim" => actions.extend(self.trim(element)),
+            "error" => {
+                element.ignore(&["message"]);
+                element.remark("<error> ends the call as failed, not the run");
+                actions.push(Action::Fail);
+            }
+            "setdest" => {
+                element.ignore(&["host", "port", "protocol"]);
+                element.remark(
+                    "<setdest> is not followed: all messages go to where the run sends them",
+                );
+            }
+            "closecon" => element.remark("<closecon> is not followed: the connection stays open"),
+            "rtp_echo" => {
+                element.ignore(&["value", "variable"]);
+                element.remark("media are those of the run: --media and --media-answer");
+            }
             "log" | "warning" => {
                 element.ignore(&["message"]);
-                self.remark(element, "the output of <log> and <warning> is discarded");
+                element.remark("the output of <log> and <warning> is discarded");
             }
             "exec" => self.exec(element),
-            known @ ("strcmp" | "jump") => {
+            known @ ("jump" | "pauserestore") => {
+                element.ignore(&["value", "variable"]);
                 element.problem(format_args!(
                     "<{known}> is not supported: use <test> with next and labels"
                 ));
             }
-            known @ ("sample" | "gettimeofday" | "lookup" | "insert" | "replace" | "setdest"
-            | "closecon" | "verifyauth" | "index" | "urlencode" | "urldecode"
-            | "rtp_echo") => {
+            known @ ("lookup" | "insert" | "replace" | "urlencode" | "urldecode") => {
+                element.ignore(&["assign_to", "file", "key", "line", "value", "variable"]);
                 element.problem(format_args!("<{known}> is not supported"));
             }
             unknown => element.problem(format_args!(
@@ -96,7 +150,7 @@ impl ScriptReader {
         }
     }
 
-    fn ereg(&mut self, element: &Element<'_, '_, '_>) -> Option<Action> {
+    fn ereg(&mut self, element: &Element<'_>) -> Option<Action> {
         let pattern = element
             .required("regexp")
             .and_then(|text| self.expression(element, text));
@@ -126,15 +180,7 @@ impl ScriptReader {
                 None
             }
         };
-        let check = match (element.flag("check_it"), element.flag("check_it_inverse")) {
-            (true, true) => {
-                element.problem("check_it and check_it_inverse together cannot hold");
-                None
-            }
-            (true, false) => Some(Check::Matches),
-            (false, true) => Some(Check::MatchesNot),
-            (false, false) => None,
-        };
+        let check = check(element);
         let into = self.variables(element.attribute("assign_to").unwrap_or_default());
         Some(Action::Extract {
             within: within?,
@@ -144,7 +190,7 @@ impl ScriptReader {
         })
     }
 
-    fn expression(&mut self, element: &Element<'_, '_, '_>, posix: &str) -> Option<Regex> {
+    fn expression(&mut self, element: &Element<'_>, posix: &str) -> Option<Regex> {
         self.expressions += 1;
         if self.expressions > MOST_EXPRESSIONS {
             if self.expressions == MOST_EXPRESSIONS + 1 {
@@ -155,8 +201,15 @@ impl ScriptReader {
             return None;
         }
         // What is within reach of a dot: SIPp's expressions know no lines.
-        let expression = posix::translated(posix)
-            .and_then(|expression| expression::compiled(&format!("(?s-u){expression}")));
+        let translated = posix::translated(posix);
+        let expression = translated.and_then(|Translated { text, letters }| {
+            for letter in letters {
+                element.remark(format_args!(
+                    "regexp=\"{posix}\": \\{letter} means the letter {letter}, as in SIPp: a digit is [0-9]"
+                ));
+            }
+            expression::compiled(&format!("(?s-u){text}"))
+        });
         match expression {
             Ok(expression) => Some(expression),
             Err(error) => {
@@ -168,7 +221,7 @@ impl ScriptReader {
 
     fn calculate(
         &mut self,
-        element: &Element<'_, '_, '_>,
+        element: &Element<'_>,
         operation: Arithmetic,
         actions: &mut Vec<Action>,
     ) {
@@ -183,8 +236,99 @@ impl ScriptReader {
         }
     }
 
-    fn test(&mut self, element: &Element<'_, '_, '_>) -> Option<Action> {
+    /// The variable that an action with a check assigns to: one of its own where it only checks.
+    fn assigned_or_own(&mut self, element: &Element<'_>, has_check: bool) -> Option<Variable> {
+        match element.attribute("assign_to") {
+            None if has_check => Some(self.assembly.own_variable("of a check")),
+            _ => self.assigned(element),
+        }
+    }
+
+    fn test(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
+        let check = check(element);
+        let variable = self.assigned_or_own(element, check.is_some());
+        let condition = self.comparison(element);
+        if let (Some(variable), Some(condition)) = (variable, condition) {
+            actions.push(Action::Test {
+                variable,
+                condition,
+            });
+            actions.extend(check.map(|check| {
+                Action::Require(match check {
+                    Check::Matches => Condition::IsSet(variable),
+                    Check::MatchesNot => Condition::IsUnset(variable),
+                })
+            }));
+        }
+    }
+
+    /// Texts are equal where the result is 0.
+    fn compare_texts(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
+        let check = check(element);
+        let variable = self.assigned_or_own(element, check.is_some());
+        let left = element.required("variable");
+        let left = left.map(|name| self.assembly.variable(name));
+        let right = match (element.attribute("value"), element.attribute("variable2")) {
+            (Some(value), None) => Some(TemplateBuilder::default().literal(value).into_text()),
+            (None, Some(name)) => Some(slot(Slot::Variable(self.assembly.variable(name)))),
+            _ => {
+                element.problem("<strcmp> needs one of value=\"…\" and variable2=\"…\"");
+                None
+            }
+        };
+        let (Some(variable), Some(left), Some(right)) = (variable, left, right) else {
+            return;
+        };
+        actions.push(Action::CompareTexts {
+            variable,
+            left,
+            right,
+        });
+        actions.extend(check.map(|check| {
+            Action::Require(Condition::Compares {
+                left: slot(Slot::Variable(variable)),
+                comparison: match check {
+                    Check::Matches => Comparison::Equal,
+                    Check::MatchesNot => Comparison::NotEqual,
+                },
+                right: TemplateBuilder::default().literal("0").into_text(),
+            })
+        }));
+    }
+
+    fn verify_credentials(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
         let variable = self.assigned(element);
+        let username = element.required("username");
+        let password = element.required("password");
+        let (Some(variable), Some(username), Some(password)) = (variable, username, password)
+        else {
+            return;
+        };
+        let login = Login {
+            username: self.attribute_text(element, username, actions),
+            password: self.attribute_text(element, password, actions),
+        };
+        actions.push(Action::VerifyCredentials { variable, login });
+    }
+
+    fn get_time_of_day(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
+        let variables = self.variables(element.attribute("assign_to").unwrap_or_default());
+        let [seconds, microseconds] = variables.as_slice() else {
+            element.refuse("assign_to", "two variables, for seconds and microseconds,");
+            return;
+        };
+        for (variable, part) in [
+            (*seconds, Slot::UnixSeconds),
+            (*microseconds, Slot::Microseconds),
+        ] {
+            actions.push(Action::Set {
+                variable,
+                to: slot(part),
+            });
+        }
+    }
+
+    fn comparison(&mut self, element: &Element<'_>) -> Option<Condition> {
         let left = element.required("variable");
         let left = left.map(|name| slot(Slot::Variable(self.assembly.variable(name))));
         let comparison = match element.required("compare")? {
@@ -203,18 +347,15 @@ impl ScriptReader {
             }
         };
         let right = self.operand(element, ["value", "variable2"]);
-        Some(Action::Test {
-            variable: variable?,
-            condition: Condition::Compares {
-                left: left?,
-                comparison: comparison?,
-                right: right?,
-            },
+        Some(Condition::Compares {
+            left: left?,
+            comparison: comparison?,
+            right: right?,
         })
     }
 
     /// White space around what is in a variable goes.
-    fn trim(&mut self, element: &Element<'_, '_, '_>) -> Option<Action> {
+    fn trim(&mut self, element: &Element<'_>) -> Option<Action> {
         let variable = self.assigned(element)?;
         let pattern = expression::compiled(r"(?s-u)^\s*(.*?)\s*$").ok()?;
         let all = self.assembly.variable("");
@@ -226,7 +367,7 @@ impl ScriptReader {
         })
     }
 
-    fn exec(&mut self, element: &Element<'_, '_, '_>) {
+    fn exec(&mut self, element: &Element<'_>) {
         const MEDIA: [&str; 9] = [
             "play_pcap_audio",
             "play_pcap_video",
@@ -240,19 +381,26 @@ impl ScriptReader {
         ];
         for name in MEDIA {
             if element.attribute(name).is_some() {
-                self.remark(
-                    element,
-                    "media of <exec> is not played: ask the run itself for media",
-                );
+                element.remark("media of <exec> is not played: ask the run itself for media");
                 element.ignore(&MEDIA);
                 return;
             }
         }
-        element.ignore(&["int_cmd", "command"]);
-        element.problem("<exec> commands are not supported");
+        match element.attribute("int_cmd") {
+            Some("stop_now" | "stop_gracefully") => {
+                element.remark("the run is not stopped: its schedule says when it ends");
+            }
+            Some(_) => self.ends_call = true,
+            None if element.attribute("command").is_some() => {
+                element.remark("commands of <exec> are not run");
+            }
+            None => element.problem(
+                "<exec> needs one of int_cmd, command, play_pcap_audio, play_dtmf, rtp_stream, rtp_echo",
+            ),
+        }
     }
 
-    fn assigned(&mut self, element: &Element<'_, '_, '_>) -> Option<Variable> {
+    fn assigned(&mut self, element: &Element<'_>) -> Option<Variable> {
         let name = element.required("assign_to")?;
         self.variables(name).first().copied()
     }
@@ -269,15 +417,16 @@ impl ScriptReader {
     /// A number, or what is in a variable.
     fn operand(
         &mut self,
-        element: &Element<'_, '_, '_>,
+        element: &Element<'_>,
         [value, variable]: [&'static str; 2],
     ) -> Option<Text> {
         match (element.attribute(value), element.attribute(variable)) {
-            (Some(_), None) => element.real(value).map(|number| {
-                TemplateBuilder::default()
-                    .literal(number.to_string())
-                    .into_text()
-            }),
+            // No number is 0.
+            (Some(_), None) => {
+                let number = element.real(value).unwrap_or(0.0);
+                let text = TemplateBuilder::default().literal(number.to_string());
+                Some(text.into_text())
+            }
             (None, Some(name)) => Some(slot(Slot::Variable(self.assembly.variable(name)))),
             _ => {
                 element.problem(format_args!(
@@ -291,7 +440,7 @@ impl ScriptReader {
 
     fn attribute_text(
         &mut self,
-        element: &Element<'_, '_, '_>,
+        element: &Element<'_>,
         text: &str,
         actions: &mut Vec<Action>,
     ) -> Text {
@@ -302,12 +451,25 @@ impl ScriptReader {
     }
 }
 
+/// What an action checks.
+fn check(element: &Element<'_>) -> Option<Check> {
+    match (element.flag("check_it"), element.flag("check_it_inverse")) {
+        (true, true) => {
+            element.problem("check_it and check_it_inverse together cannot hold");
+            None
+        }
+        (true, false) => Some(Check::Matches),
+        (false, true) => Some(Check::MatchesNot),
+        (false, false) => None,
+    }
+}
+
 fn slot(slot: Slot) -> Text {
     TemplateBuilder::default().slot(slot).into_text()
 }
 
 /// The name of a header field, which SIPp wants with its colon.
-fn header_name(element: &Element<'_, '_, '_>, header: Option<&str>) -> Option<String> {
+fn header_name(element: &Element<'_>, header: Option<&str>) -> Option<String> {
     let Some(header) = header else {
         element.problem("search_in=\"hdr\" needs an attribute header=\"…\"");
         return None;

@@ -1,108 +1,398 @@
-//! The XML of a SIPp scenario: elements with their lines, whose attributes are known when somebody asks
-//! for them.
+//! The XML of a SIPp scenario: elements with their lines, whose attributes are known when somebody asks for them.
+//!
+//! It is read as SIPp reads it, which is more than XML allows: `\"` in a value, `--` in a comment, an attribute
+//! that is given twice, no space between attributes, `&` and `<` where XML wants an entity, text between elements, and no end of the
+//! outermost element.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use roxmltree::{Document, Node, ParsingOptions};
-
 use crate::scenario::problem::{LineStarts, Problems, hint};
 
-/// More nodes than in any scenario.
-const MOST_NODES: u32 = 100_000;
+/// More elements than in any scenario.
+const MOST_ELEMENTS: usize = 100_000;
+/// Elements within elements are read no deeper than this.
+const DEEPEST: usize = 64;
+/// More attributes than any element has.
+const MOST_ATTRIBUTES: usize = 200;
 
 /// The text of a file. One that is not UTF-8 is ISO 8859-1, as SIPp's own say they are.
-pub(super) fn decoded(octets: &[u8]) -> Cow<'_, str> {
+pub(super) fn decoded(octets: &[u8]) -> std::borrow::Cow<'_, str> {
     match std::str::from_utf8(octets) {
         Ok(text) => text.trim_start_matches('\u{feff}').into(),
         Err(_) => octets.iter().map(|octet| char::from(*octet)).collect(),
     }
 }
 
-/// Parses the text of a file.
-pub(super) fn parsed<'t>(text: &'t str, problems: &mut Problems) -> Option<Document<'t>> {
-    let options = ParsingOptions {
-        // SIPp's scenarios name a DTD, which is not read.
-        allow_dtd: true,
-        nodes_limit: MOST_NODES,
-        ..ParsingOptions::default()
+/// The elements of a file, each behind the one that it is in.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    nodes: Vec<Node>,
+}
+
+/// An element as it stands in the file.
+#[derive(Debug)]
+struct Node {
+    name: String,
+    line: usize,
+    attributes: Vec<Attribute>,
+    children: Vec<usize>,
+    /// What stands in its first `<![CDATA[ … ]]>`, and the line on which that begins.
+    text: Option<(String, usize)>,
+}
+
+#[derive(Debug)]
+struct Attribute {
+    name: String,
+    /// Nothing where it has none.
+    value: Option<String>,
+    line: usize,
+    /// Whether there is white space before it. Without, SIPp does not find it.
+    is_apart: bool,
+}
+
+/// Parses the text of a file; `None` where it is not as SIPp has it.
+pub(super) fn parsed(text: &str, problems: &mut Problems) -> Option<Document> {
+    let mut reader = Reader {
+        text,
+        at: 0,
+        lines: LineStarts::of(text),
+        document: Document::default(),
+        open: Vec::new(),
     };
-    match Document::parse_with_options(text, options) {
-        Ok(document) => Some(document),
-        Err(error) => {
-            let line = usize::try_from(error.pos().row).unwrap_or(1);
-            problems.add(line, format_args!("this is not XML: {error}"));
+    match reader.read() {
+        Ok(()) => Some(reader.document),
+        Err(message) => {
+            let line = reader.lines.line(reader.at);
+            problems.add(line, format_args!("this is not XML: {message}"));
             None
         }
     }
 }
 
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    lines: LineStarts,
+    document: Document,
+    /// Elements whose end has not come.
+    open: Vec<usize>,
+}
+
+impl<'t> Reader<'t> {
+    fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn read(&mut self) -> Result<(), String> {
+        while let Some(next) = memchr::memchr(b'<', self.rest().as_bytes()) {
+            self.at += next;
+            let rest = self.rest();
+            if rest.starts_with("<!--") {
+                self.skip_behind("-->", "a comment has no end: \"-->\"")?;
+            } else if rest.starts_with("<![CDATA[") {
+                self.character_data()?;
+            } else if rest.starts_with("<?") {
+                self.skip_behind("?>", "\"<?\" has no end: \"?>\"")?;
+            } else if rest.starts_with("<!") {
+                self.skip_behind(">", "\"<!\" has no end: \">\"")?;
+            } else if rest.starts_with("</") {
+                self.end_tag()?;
+            } else {
+                self.start_tag()?;
+            }
+        }
+        // The end of the outermost element may be missing.
+        match self.open.as_slice() {
+            [_, .., innermost] => Err(format!("<{}> has no end", self.name_of(*innermost))),
+            _ if self.document.nodes.is_empty() => Err("there is no element".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn name_of(&self, node: usize) -> &str {
+        let node = self.document.nodes.get(node);
+        node.map_or("", |node| node.name.as_str())
+    }
+
+    /// Goes on behind what ends here.
+    fn skip_behind(&mut self, end: &str, otherwise: &str) -> Result<(), String> {
+        let found = memchr::memmem::find(self.rest().as_bytes(), end.as_bytes());
+        self.at += found.ok_or(otherwise)? + end.len();
+        Ok(())
+    }
+
+    fn character_data(&mut self) -> Result<(), String> {
+        const BEGIN: usize = "<![CDATA[".len();
+        let begin = self.at + BEGIN;
+        self.skip_behind("]]>", "<![CDATA[ has no end: \"]]>\"")?;
+        let text = self.text.get(begin..self.at - "]]>".len());
+        let line = self.lines.line(begin);
+        let node = self.open.last();
+        if let Some(node) = node.and_then(|node| self.document.nodes.get_mut(*node)) {
+            let text = text.unwrap_or_default().to_owned();
+            node.text.get_or_insert((text, line));
+        }
+        Ok(())
+    }
+
+    fn end_tag(&mut self) -> Result<(), String> {
+        let rest = self.rest().get("</".len()..).unwrap_or_default();
+        let (name, _) = rest.split_once('>').ok_or("\"</\" has no end: \">\"")?;
+        let length = "</".len() + name.len() + ">".len();
+        let name = name.trim();
+        let Some(open) = self.open.pop() else {
+            return Err(format!("</{name}>, but no element is open"));
+        };
+        if self.name_of(open) != name {
+            return Err(format!(
+                "</{name}> where </{}> is expected",
+                self.name_of(open)
+            ));
+        }
+        self.at += length;
+        Ok(())
+    }
+
+    fn start_tag(&mut self) -> Result<(), String> {
+        let line = self.lines.line(self.at);
+        self.at += "<".len();
+        let is_end = |octet: u8| octet.is_ascii_whitespace() || b"/><\"'=".contains(&octet);
+        let name = self.take_until(is_end);
+        if name.is_empty() {
+            return Err("\"<\" without the name of an element".to_owned());
+        }
+        if self.open.is_empty() && !self.document.nodes.is_empty() {
+            return Err(format!("<{name}> stands behind the outermost element"));
+        }
+        if self.document.nodes.len() >= MOST_ELEMENTS || self.open.len() >= DEEPEST {
+            return Err("it has too many elements, or too deep ones".to_owned());
+        }
+        let mut node = Node {
+            name: name.to_owned(),
+            line,
+            attributes: Vec::new(),
+            children: Vec::new(),
+            text: None,
+        };
+        let is_empty = self.attributes(&mut node)?;
+        let number = self.document.nodes.len();
+        let parent = self.open.last();
+        if let Some(parent) = parent.and_then(|parent| self.document.nodes.get_mut(*parent)) {
+            parent.children.push(number);
+        }
+        self.document.nodes.push(node);
+        if !is_empty {
+            self.open.push(number);
+        }
+        Ok(())
+    }
+
+    /// Reads up to the end of a start tag. Returns whether the element ends with it.
+    fn attributes(&mut self, node: &mut Node) -> Result<bool, String> {
+        loop {
+            let blank = self.take_until(|octet| !octet.is_ascii_whitespace());
+            let rest = self.rest();
+            if rest.starts_with("/>") {
+                self.at += "/>".len();
+                return Ok(true);
+            }
+            match rest.as_bytes().first() {
+                None => return Err(format!("the tag <{} has no end", node.name)),
+                Some(b'>') => {
+                    self.at += ">".len();
+                    return Ok(false);
+                }
+                Some(b'<') if rest.starts_with("<!--") => {
+                    self.skip_behind("-->", "a comment has no end: \"-->\"")?;
+                }
+                Some(b'<') => {
+                    return Err(format!(
+                        "\"<\" within the tag <{}: its end or a quote is missing before",
+                        node.name
+                    ));
+                }
+                Some(b'/') => self.at += "/".len(),
+                Some(_) if node.attributes.len() >= MOST_ATTRIBUTES => {
+                    return Err(format!("<{} has too many attributes", node.name));
+                }
+                Some(_) => {
+                    let attribute = self.attribute(!blank.is_empty())?;
+                    node.attributes.push(attribute);
+                }
+            }
+        }
+    }
+
+    fn attribute(&mut self, is_apart: bool) -> Result<Attribute, String> {
+        let line = self.lines.line(self.at);
+        let is_end = |octet: u8| octet.is_ascii_whitespace() || b"/><\"'=".contains(&octet);
+        let name = self.take_until(is_end).to_owned();
+        let behind_name = self.at;
+        self.take_until(|octet| !octet.is_ascii_whitespace());
+        let mut is_given = name.is_empty();
+        if self.rest().starts_with('=') {
+            self.at += "=".len();
+            self.take_until(|octet| !octet.is_ascii_whitespace());
+            is_given = true;
+        }
+        let value = match self.rest().as_bytes().first() {
+            Some(quote @ (b'"' | b'\'')) if is_given => Some(self.value(*quote, &name)?),
+            Some(_) if is_given => {
+                return Err(format!("the value of {name} is not in quotes"));
+            }
+            _ => {
+                self.at = behind_name;
+                None
+            }
+        };
+        Ok(Attribute {
+            name,
+            value,
+            line,
+            is_apart,
+        })
+    }
+
+    /// A value in quotes, in which a backslash takes the meaning of a quote away.
+    fn value(&mut self, quote: u8, name: &str) -> Result<String, String> {
+        let begin = self.at + 1;
+        let octets = self.text.as_bytes();
+        let mut end = begin;
+        loop {
+            match octets.get(end) {
+                None => return Err(format!("the value of {name} has no closing quote")),
+                Some(b'\\') if quote == b'"' => end += 2,
+                Some(octet) if *octet == quote => break,
+                Some(_) => end += 1,
+            }
+        }
+        self.at = end + 1;
+        Ok(unescaped(self.text.get(begin..end).unwrap_or_default()))
+    }
+
+    /// Takes what stands before the first octet of a kind.
+    fn take_until(&mut self, is_end: impl Fn(u8) -> bool) -> &'t str {
+        let rest = self.rest();
+        let end = rest.bytes().position(is_end).unwrap_or(rest.len());
+        self.at += end;
+        rest.get(..end).unwrap_or_default()
+    }
+}
+
+/// A value without SIPp's escapes and its four entities. Other backslashes and ampersands are left alone.
+fn unescaped(raw: &str) -> String {
+    const ENTITIES: [(&str, char); 4] = [("amp;", '&'), ("gt;", '>'), ("lt;", '<'), ("quot;", '"')];
+    let mut value = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find(['\\', '&']) {
+        let (before, from) = rest.split_at(at);
+        value.push_str(before);
+        let after = from.get(1..).unwrap_or_default();
+        let mut characters = after.chars();
+        let found = match from.starts_with('&') {
+            true => ENTITIES
+                .into_iter()
+                .find_map(|(name, character)| Some((character, after.strip_prefix(name)?))),
+            false => {
+                let meant = match characters.next() {
+                    Some(same @ ('\\' | '"')) => Some(same),
+                    Some('n') => Some('\n'),
+                    Some('t') => Some('\t'),
+                    Some('r') => Some('\r'),
+                    _ => None,
+                };
+                meant.map(|meant| (meant, characters.as_str()))
+            }
+        };
+        rest = match found {
+            Some((character, after)) => {
+                value.push(character);
+                after
+            }
+            None => {
+                value.extend(from.chars().next());
+                after
+            }
+        };
+    }
+    value.push_str(rest);
+    value
+}
+
 /// What elements of one file share.
 pub(super) struct File {
-    lines: LineStarts,
+    document: Document,
     pub(super) problems: RefCell<Problems>,
+    /// What is not done, or done otherwise than SIPp does it.
+    pub(super) remarks: RefCell<Problems>,
 }
 
 impl File {
-    pub(super) fn new(text: &str, problems: Problems) -> File {
+    pub(super) fn new(document: Document, problems: Problems, remarks: Problems) -> File {
         File {
-            lines: LineStarts::of(text),
+            document,
             problems: RefCell::new(problems),
+            remarks: RefCell::new(remarks),
         }
+    }
+
+    /// The outermost element.
+    pub(super) fn root(&self) -> Option<Element<'_>> {
+        Element::new(self, 0)
     }
 }
 
 /// An element.
-pub(super) struct Element<'f, 'a, 'i> {
+pub(super) struct Element<'f> {
     pub(super) file: &'f File,
-    node: Node<'a, 'i>,
+    node: &'f Node,
     asked: RefCell<Vec<&'static str>>,
 }
 
-impl<'f, 'a, 'i> Element<'f, 'a, 'i> {
-    pub(super) fn new(file: &'f File, node: Node<'a, 'i>) -> Element<'f, 'a, 'i> {
-        Element {
+impl<'f> Element<'f> {
+    fn new(file: &'f File, number: usize) -> Option<Element<'f>> {
+        Some(Element {
             file,
-            node,
+            node: file.document.nodes.get(number)?,
             asked: RefCell::default(),
-        }
+        })
     }
 
-    pub(super) fn name(&self) -> &'a str {
-        self.node.tag_name().name()
+    pub(super) fn name(&self) -> &'f str {
+        &self.node.name
     }
 
     pub(super) fn line(&self) -> usize {
-        self.file.lines.line(self.node.range().start)
+        self.node.line
     }
 
     /// The elements within.
-    pub(super) fn children(&self) -> impl Iterator<Item = Element<'f, 'a, 'i>> + use<'f, 'a, 'i> {
+    pub(super) fn children(&self) -> impl Iterator<Item = Element<'f>> + use<'f> {
         let file = self.file;
-        let elements = self.node.children().filter(Node::is_element);
-        elements.map(move |node| Element::new(file, node))
+        let children = self.node.children.iter();
+        children.filter_map(move |number| Element::new(file, *number))
     }
 
-    /// The text within, and the line on which it begins.
-    pub(super) fn text(&self) -> (String, usize) {
-        let mut texts = self.node.children().filter(Node::is_text).peekable();
-        let line = match texts.peek() {
-            Some(first) => self.file.lines.line(first.range().start),
-            None => self.line(),
-        };
-        (texts.filter_map(|node| node.text()).collect(), line)
+    /// What stands in `<![CDATA[ … ]]>`, and the line on which it begins.
+    pub(super) fn text(&self) -> (&'f str, usize) {
+        match &self.node.text {
+            Some((text, line)) => (text, *line),
+            None => ("", self.line()),
+        }
     }
 
-    /// An attribute's value.
-    pub(super) fn attribute(&self, name: &'static str) -> Option<&'a str> {
+    /// An attribute's value: that of the first one where there are several.
+    pub(super) fn attribute(&self, name: &'static str) -> Option<&'f str> {
         self.asked.borrow_mut().push(name);
-        self.node.attribute(name)
+        let mut attributes = self.node.attributes.iter();
+        let found = attributes.find(|known| known.name == name && known.is_apart);
+        found.and_then(|attribute| attribute.value.as_deref())
     }
 
     /// An attribute that has to be there.
-    pub(super) fn required(&self, name: &'static str) -> Option<&'a str> {
+    pub(super) fn required(&self, name: &'static str) -> Option<&'f str> {
         let value = self.attribute(name);
         if value.is_none() {
             self.problem(format_args!(
@@ -113,22 +403,31 @@ impl<'f, 'a, 'i> Element<'f, 'a, 'i> {
         value
     }
 
-    /// An attribute that is true or false; false where it is not there.
+    /// An attribute that is true or false, or a number other than 0 or 0; false where it is not there.
     pub(super) fn flag(&self, name: &'static str) -> bool {
-        match self.attribute(name) {
-            Some("true" | "1") => true,
-            None | Some("false" | "0") => false,
-            Some(_) => {
-                self.refuse(name, "\"true\" or \"false\"");
-                false
+        let Some(text) = self.attribute(name) else {
+            return false;
+        };
+        match text.trim().to_ascii_lowercase().as_str() {
+            "true" => true,
+            "false" | "" => false,
+            other => {
+                let number: Option<i64> = other.parse().ok();
+                if number.is_none() {
+                    self.refuse(name, "\"true\" or \"false\"");
+                }
+                number.is_some_and(|number| number != 0)
             }
         }
     }
 
-    /// An attribute that is a number.
+    /// An attribute that is a number. An empty one is none.
     pub(super) fn number<T: FromStr>(&self, name: &'static str) -> Option<T> {
-        let text = self.attribute(name)?;
-        let number = text.trim().parse().ok();
+        let text = self.attribute(name)?.trim();
+        if text.is_empty() {
+            return None;
+        }
+        let number = text.parse().ok();
         if number.is_none() {
             self.refuse(name, "a number");
         }
@@ -151,9 +450,12 @@ impl<'f, 'a, 'i> Element<'f, 'a, 'i> {
     }
 
     pub(super) fn refuse(&self, name: &'static str, expected: &str) {
-        let value = self.node.attribute(name).unwrap_or_default();
+        let mut attributes = self.node.attributes.iter();
+        let found = attributes.find(|known| known.name == name && known.is_apart);
+        let value = found.and_then(|attribute| attribute.value.as_deref());
         self.problem(format_args!(
-            "{name}=\"{value}\" in <{}>: {expected} is expected",
+            "{name}=\"{}\" in <{}>: {expected} is expected",
+            value.unwrap_or_default(),
             self.name()
         ));
     }
@@ -162,18 +464,132 @@ impl<'f, 'a, 'i> Element<'f, 'a, 'i> {
         self.file.problems.borrow_mut().add(self.line(), message);
     }
 
-    /// Complains about attributes that nobody has asked for.
+    /// Notes what is not done, or done otherwise.
+    pub(super) fn remark(&self, message: impl Display) {
+        self.file.remarks.borrow_mut().add(self.line(), message);
+    }
+
+    /// Remarks on attributes that nobody has asked for, which SIPp passes over.
     pub(super) fn finish(&self) {
         let asked = self.asked.borrow();
-        for attribute in self.node.attributes() {
-            let name = attribute.name();
-            if !asked.contains(&name) {
-                let line = self.file.lines.line(attribute.range().start);
-                let element = self.name();
+        let element = self.name();
+        let mut remarks = self.file.remarks.borrow_mut();
+        for (index, attribute) in self.node.attributes.iter().enumerate() {
+            let Attribute {
+                name, value, line, ..
+            } = attribute;
+            let before = self.node.attributes.get(..index).unwrap_or_default();
+            let is_second = before
+                .iter()
+                .any(|other| other.name == *name && other.is_apart);
+            if !attribute.is_apart {
+                let message = format_args!(
+                    "{name} in <{element}> is passed over, as SIPp does: there is no space before it"
+                );
+                remarks.add(*line, message);
+            } else if is_second {
+                let message =
+                    format_args!("{name} in <{element}> is there twice: the first one holds");
+                remarks.add(*line, message);
+            } else if value.is_none() || !asked.contains(&name.as_str()) {
                 let hint = hint(name, &asked);
-                let message = format_args!("<{element}> has no attribute \"{name}\": {hint}");
-                self.file.problems.borrow_mut().add(line, message);
+                let message = format_args!(
+                    "<{element}> has no attribute \"{name}\", which is passed over: {hint}"
+                );
+                remarks.add(*line, message);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<File, String> {
+        let mut problems = Problems::of(text.as_bytes());
+        match parsed(text, &mut problems) {
+            Some(document) => Ok(File::new(document, problems, Problems::of(text.as_bytes()))),
+            None => Err(problems.into_found().remove(0).message),
+        }
+    }
+
+    fn value(tag: &str) -> Option<String> {
+        let file = read(&format!("<a>{tag}</a>")).unwrap();
+        let element = file.root().unwrap().children().next().unwrap();
+        element.attribute("x").map(str::to_owned)
+    }
+
+    #[test]
+    fn values_are_those_that_sipp_reads() {
+        for (tag, expected) in [
+            (r#"<b x="1"/>"#, "1"),
+            (r#"<b x = "1" />"#, "1"),
+            (r#"<b y="2"	x="1"></b>"#, "1"),
+            (r#"<b x="1" x="2"/>"#, "1"),
+            (r#"<b x='1'/>"#, "1"),
+            (r#"<b x="\"a\" \\. \. \n"/>"#, "\"a\" \\. \\. \n"),
+            (
+                r#"<b x="&lt;sip:(.*)&gt; &quot;&amp;lt; a&b &apos;"/>"#,
+                "<sip:(.*)> \"&lt; a&b &apos;",
+            ),
+            (r#"<b x="<sip:a/>"/>"#, "<sip:a/>"),
+            (r#"<b <!-- x="0" --> x="1"/>"#, "1"),
+            (r#"<b , y; x="1"/>"#, "1"),
+        ] {
+            assert_eq!(value(tag).as_deref(), Some(expected), "{tag}");
+        }
+        // There is no space before these.
+        assert_eq!(value(r#"<b y="1"x="2"/>"#), None);
+        assert_eq!(value(r#"<b yx="2"/>"#), None);
+        assert_eq!(value("<b x/>"), None);
+    }
+
+    #[test]
+    fn what_stands_between_elements_is_passed_over() {
+        let file = read(
+            "<?xml version=\"1.0\"?>\n<!DOCTYPE scenario SYSTEM \"sipp.dtd\">\n<!-- a -- b <c> -->\n<a>text & \"more\n\
+             <b>x<![CDATA[ <one>\n& ]]> <![CDATA[two]]></b >\n<c/> /> <d></d>",
+        )
+        .unwrap();
+        let root = file.root().unwrap();
+        let children: Vec<(String, usize)> = root
+            .children()
+            .map(|child| (child.name().to_owned(), child.line()))
+            .collect();
+        assert_eq!(
+            children,
+            [
+                ("b".to_owned(), 5),
+                ("c".to_owned(), 7),
+                ("d".to_owned(), 7)
+            ]
+        );
+        let b = root.children().next().unwrap();
+        assert_eq!(b.text(), (" <one>\n& ", 5));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (text, message) in [
+            ("", "there is no element"),
+            ("<a><b></a>", "</a> where </b> is expected"),
+            ("<a><b>", "<b> has no end"),
+            ("<a/><b/>", "behind the outermost element"),
+            ("</a>", "no element is open"),
+            ("<a><!-- b", "a comment has no end"),
+            ("<a><![CDATA[ b", "has no end"),
+            ("<a b=\"c></a>", "no closing quote"),
+            ("<a b=\"c\\", "no closing quote"),
+            ("<a b=c></a>", "not in quotes"),
+            ("<a <b/></a>", "its end or a quote is missing"),
+            ("<a b", "the tag <a has no end"),
+            ("<a>< b/></a>", "without the name"),
+        ] {
+            let error = read(text).map(|_| ()).unwrap_err();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+        let deep = "<a>".repeat(DEEPEST + 1);
+        assert!(read(&deep).is_err());
     }
 }

@@ -35,6 +35,8 @@ impl Keyword {
 
 /// Keywords within parameters of keywords are read no deeper than this.
 const DEEPEST: usize = 3;
+/// More parts than any message has.
+const MOST_PARTS: usize = 10_000;
 
 /// Reads a text that begins on a line.
 pub(super) fn parts(text: &str, line: usize, problems: &mut Problems) -> Vec<Part> {
@@ -47,6 +49,10 @@ fn read(text: &str, first_line: usize, depth: usize, problems: &mut Problems) ->
     let mut line = first_line;
     let mut rest = text;
     while let Some(at) = rest.find(['[', '\\', '\n']) {
+        if parts.len() > MOST_PARTS {
+            problems.add(line, "a message has too many keywords");
+            return parts;
+        }
         let (before, from) = rest.split_at(at);
         literal.extend_from_slice(before.as_bytes());
         let after = from.get(1..).unwrap_or_default();
@@ -66,8 +72,15 @@ fn read(text: &str, first_line: usize, depth: usize, problems: &mut Problems) ->
                     after
                 }
             },
-            _ => match closing(after) {
-                Some(end) if depth < DEEPEST => {
+            _ => match bracketed(after) {
+                Bracket::Text(end) => {
+                    literal.push(b'[');
+                    let (text, inner) = after.split_at(end);
+                    literal.extend_from_slice(text.as_bytes());
+                    line += text.matches('\n').count();
+                    inner
+                }
+                Bracket::Keyword(end) if depth < DEEPEST => {
                     if !literal.is_empty() {
                         parts.push(Part::Literal(std::mem::take(&mut literal)));
                     }
@@ -76,12 +89,12 @@ fn read(text: &str, first_line: usize, depth: usize, problems: &mut Problems) ->
                     line += inner.matches('\n').count();
                     close.get(1..).unwrap_or_default()
                 }
-                Some(_) => {
+                Bracket::Keyword(_) => {
                     let message = "keywords within keywords within keywords are too many";
                     problems.add(line, message);
                     ""
                 }
-                None => {
+                Bracket::Open => {
                     let message = "\"[\" has no \"]\": for a literal bracket, write \\x5b";
                     problems.add(line, message);
                     ""
@@ -103,20 +116,28 @@ fn hexadecimal(after: &str) -> Option<(u8, &str)> {
     Some((octet, digits.get(2..)?))
 }
 
-/// Where the bracket that was opened before this text is closed.
-fn closing(text: &str) -> Option<usize> {
-    let mut open = 1usize;
+/// What an opening bracket is.
+enum Bracket {
+    /// It begins a keyword, which is closed at this place behind it.
+    Keyword(usize),
+    /// It is a bracket: another one is opened at this place behind it before one is closed.
+    Text(usize),
+    /// It is never closed.
+    Open,
+}
+
+/// What the bracket before this text is. Brackets in quotes do not count.
+fn bracketed(text: &str) -> Bracket {
+    let mut is_quoted = false;
     for (at, octet) in text.bytes().enumerate() {
         match octet {
-            b'[' => open += 1,
-            b']' => open -= 1,
+            b'"' => is_quoted = !is_quoted,
+            b'[' if !is_quoted => return Bracket::Text(at),
+            b']' if !is_quoted => return Bracket::Keyword(at),
             _ => {}
         }
-        if open == 0 {
-            return Some(at);
-        }
     }
-    None
+    Bracket::Open
 }
 
 fn keyword(inner: &str, line: usize, depth: usize, problems: &mut Problems) -> Keyword {
@@ -171,7 +192,7 @@ fn read_parameters(
     parameters
 }
 
-/// The value of a parameter, in quotes or up to a space outside of brackets, and what follows it.
+/// The value of a parameter, in quotes or up to a space, and what follows it.
 fn parameter_value(text: &str) -> (&str, &str) {
     for (open, close) in [("\\\"", "\\\""), ("\"", "\"")] {
         let quoted = text
@@ -181,14 +202,6 @@ fn parameter_value(text: &str) -> (&str, &str) {
             return quoted;
         }
     }
-    let mut open = 0usize;
-    for (at, octet) in text.bytes().enumerate() {
-        match octet {
-            b'[' => open += 1,
-            b']' => open = open.saturating_sub(1),
-            b if open == 0 && b.is_ascii_whitespace() => return text.split_at(at),
-            _ => {}
-        }
-    }
-    (text, "")
+    let end = text.find(|character: char| character.is_ascii_whitespace());
+    text.split_at(end.unwrap_or(text.len()))
 }

@@ -4,12 +4,10 @@ use super::ScriptReader;
 use super::document::Element;
 use super::keyword::{self, Keyword, Part};
 use crate::scenario::problem::{Problems, hint};
-use crate::script::{
-    Action, Arithmetic, Login, Slot, Template, TemplateBuilder, TemplatePart, Text, Within,
-};
+use crate::script::{Action, Login, Slot, Template, TemplateBuilder, TemplatePart, Text, Within};
 
 /// Keywords whose name says all, for people.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 37] = [
     "service",
     "remote_ip",
     "remote_port",
@@ -23,6 +21,12 @@ const NAMES: [&str; 31] = [
     "media_ip_type",
     "media_port",
     "auto_media_port",
+    "rtpstream_audio_port",
+    "rtpstream_video_port",
+    "dynamic_id",
+    "timestamp",
+    "date",
+    "fill",
     "len",
     "call_number",
     "call_id",
@@ -45,12 +49,9 @@ const NAMES: [&str; 31] = [
 
 impl ScriptReader {
     /// The message of a `<send>`, and what has to be done before it can be written.
-    pub(super) fn template(
-        &mut self,
-        element: &Element<'_, '_, '_>,
-    ) -> Option<(Template, Vec<Action>)> {
+    pub(super) fn template(&mut self, element: &Element<'_>) -> Option<(Template, Vec<Action>)> {
         let (text, line) = element.text();
-        let (text, line) = unindented(&text, line);
+        let (text, line) = unindented(text, line);
         let problems = &mut element.file.problems.borrow_mut();
         if text.is_empty() {
             problems.add(line, "<send> has no message: it stands in <![CDATA[ … ]]>");
@@ -108,9 +109,8 @@ impl ScriptReader {
         before: &mut Vec<Action>,
         problems: &mut Problems,
     ) -> Option<TemplatePart> {
-        if keyword.name == "sipp_version" {
-            let version = concat!("tandem ", env!("CARGO_PKG_VERSION"));
-            return Some(TemplatePart::Literal(version.as_bytes().into()));
+        if let Some(text) = self.constant(&keyword.name) {
+            return Some(TemplatePart::Literal(text.as_bytes().into()));
         }
         match self.slot(keyword, before, problems) {
             Ok(slot) => Some(TemplatePart::Slot(slot)),
@@ -119,6 +119,23 @@ impl ScriptReader {
                 None
             }
         }
+    }
+
+    /// What a keyword stands for that always stands for the same.
+    fn constant(&self, name: &str) -> Option<&str> {
+        if name == "sipp_version" {
+            return Some(concat!("tandem ", env!("CARGO_PKG_VERSION")));
+        }
+        // How many users there are is SIPp's alone.
+        if name == "users" {
+            return Some("-1");
+        }
+        if let Some(constant) = cryptography(name) {
+            return Some(constant);
+        }
+        let mut keywords = self.keywords.iter();
+        let found = keywords.find(|(known, _)| known == name)?;
+        (!NAMES.contains(&name)).then_some(&found.1)
     }
 
     fn slot(
@@ -144,15 +161,22 @@ impl ScriptReader {
             "local_port" => Slot::LocalPort,
             "media_ip" => Slot::MediaIp,
             "media_ip_type" => Slot::MediaIpVersion,
-            "media_port" | "auto_media_port" => Slot::MediaPort,
-            "len" if keyword.offset == 0 => Slot::ContentLength,
-            "len" => return Err("[len] with an offset is not supported".to_owned()),
+            "media_port" | "auto_media_port" | "rtpstream_audio_port" | "rtpstream_video_port" => {
+                Slot::MediaPort
+            }
+            "len" => Slot::ContentLength,
             "call_number" => Slot::CallNumber,
             "call_id" => Slot::CallId,
-            "cseq" if keyword.offset == 0 => Slot::CSeq,
-            "cseq" => {
-                return Err("[cseq] is incremented automatically: omit the offset".to_owned());
-            }
+            "cseq" => Slot::CSeq,
+            "dynamic_id" => Slot::Plus(Box::new(Slot::CallNumber), FIRST_DYNAMIC_ID),
+            "timestamp" => Slot::Timestamp,
+            "date" => Slot::Date,
+            // 16 octets of key and 14 of salt (RFC 4568 section 6.1).
+            "cryptokeyparams1audio"
+            | "cryptokeyparams2audio"
+            | "cryptokeyparams1video"
+            | "cryptokeyparams2video" => Slot::RandomBase64(30),
+            "fill" => return self.fill(keyword),
             // An offset names the step that made the branch: that of the ACK or CANCEL is the INVITE's.
             "branch" => return Ok(Slot::Branch),
             "pid" => Slot::Process,
@@ -181,8 +205,27 @@ impl ScriptReader {
         };
         Ok(match keyword.offset {
             0 => slot,
-            offset => Slot::Variable(self.sum(slot, offset, before)),
+            offset => Slot::Plus(Box::new(slot), offset),
         })
+    }
+
+    /// `[fill text=… variable=…]`.
+    fn fill(&mut self, keyword: &Keyword) -> Result<Slot, String> {
+        let literal = |name| {
+            keyword.parameter(name).map(|parts| match parts {
+                [Part::Literal(octets)] => octets.as_slice(),
+                _ => &[],
+            })
+        };
+        let name = literal("variable").unwrap_or_default();
+        let name = String::from_utf8_lossy(name);
+        if name.is_empty() {
+            return Err("[fill] needs a parameter variable=…, the length".to_owned());
+        }
+        let text = literal("text")
+            .filter(|text| !text.is_empty())
+            .unwrap_or(b"X");
+        Ok(Slot::Fill(text.into(), self.assembly.variable(&name)))
     }
 
     /// `[authentication username=… password=…]`.
@@ -193,14 +236,17 @@ impl ScriptReader {
         problems: &mut Problems,
     ) -> Option<Box<Login>> {
         for (name, _) in &keyword.parameters {
-            if !["username", "password"].contains(&name.as_str()) {
+            if !["username", "password"].contains(&name.as_str()) && !name.starts_with("aka_") {
                 let message = format!(
                     "[authentication] has no parameter {name}: only username and password are supported"
                 );
                 problems.add(keyword.line, message);
             }
         }
-        if keyword.parameters.is_empty() {
+        if ["username", "password"]
+            .iter()
+            .all(|name| keyword.parameter(name).is_none())
+        {
             return None;
         }
         let mut part = |name| {
@@ -231,29 +277,28 @@ impl ScriptReader {
         }
         variable
     }
+}
 
-    /// A variable with a number and what is added to it.
-    fn sum(
-        &mut self,
-        slot: Slot,
-        offset: i64,
-        before: &mut Vec<Action>,
-    ) -> crate::script::Variable {
-        let variable = self.assembly.own_variable("a sum");
-        let operand = TemplateBuilder::default().slot(slot).into_text();
-        let added = TemplateBuilder::default().literal(offset.to_string());
-        for (operation, operand) in [
-            (Arithmetic::Assign, operand),
-            (Arithmetic::Add, added.into_text()),
-        ] {
-            before.push(Action::Calculate {
-                variable,
-                operation,
-                operand,
-            });
+/// SIPp numbers what it has to tell apart from here.
+const FIRST_DYNAMIC_ID: i64 = 12_000;
+
+/// What stands for parameters of a crypto attribute (RFC 4568 section 6.2): a tag, a suite, or that nothing is encrypted.
+fn cryptography(name: &str) -> Option<&'static str> {
+    let name = name
+        .strip_suffix("audio")
+        .or_else(|| name.strip_suffix("video"))?;
+    Some(match name {
+        "cryptotag1" => "1",
+        "cryptotag2" => "2",
+        "cryptosuiteaescm128sha1801" | "cryptosuiteaescm128sha1802" => "AES_CM_128_HMAC_SHA1_80",
+        "cryptosuiteaescm128sha1321" | "cryptosuiteaescm128sha1322" => "AES_CM_128_HMAC_SHA1_32",
+        "cryptosuitenullsha1801" | "cryptosuitenullsha1802" => "NULL_HMAC_SHA1_80",
+        "cryptosuitenullsha1321" | "cryptosuitenullsha1322" => "NULL_HMAC_SHA1_32",
+        "ueaescm128sha1801" | "ueaescm128sha1802" | "ueaescm128sha1321" | "ueaescm128sha1322" => {
+            "UNENCRYPTED_SRTP"
         }
-        variable
-    }
+        _ => return None,
+    })
 }
 
 /// `[field3]`.
@@ -290,10 +335,17 @@ fn last(name: &str, keyword: &Keyword) -> Result<Slot, String> {
             });
         }
     }
+    // The names that there are would be too many.
     let hint = hint(&keyword.name, &NAMES);
+    let hint = if hint.starts_with("did") {
+        hint + " "
+    } else {
+        String::new()
+    };
     Err(format!(
-        "[{}] is not a supported keyword: {hint} For a literal bracket, write \\x5b",
-        keyword.name
+        "[{}] is not a keyword: {hint}its value is given by -key {} VALUE; a literal \
+         bracket is written \\x5b",
+        keyword.name, keyword.name
     ))
 }
 

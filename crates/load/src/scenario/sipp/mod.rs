@@ -5,6 +5,7 @@
 //! the call.
 
 mod action;
+mod distribution;
 mod document;
 mod keyword;
 mod message;
@@ -29,10 +30,21 @@ pub(super) struct Read {
 }
 
 /// What stands in a scenario.
-const COMMANDS: [&str; 6] = ["send", "recv", "pause", "nop", "label", "timewait"];
+const COMMANDS: [&str; 7] = ["send", "recv", "pause", "nop", "label", "timewait", "init"];
 
 /// Attributes that say what a screen or a file of SIPp's shows.
-const SHOWN: [&str; 6] = ["crlf", "hide", "display", "counter", "repeat_rtd", "index"];
+const SHOWN: [&str; 7] = [
+    "crlf",
+    "hide",
+    "hiderest",
+    "display",
+    "counter",
+    "repeat_rtd",
+    "index",
+];
+
+/// The label behind the last command: no file can have a name with this character.
+const THE_END: &str = "\0";
 
 /// A scenario while it is read.
 struct ScriptReader {
@@ -43,7 +55,10 @@ struct ScriptReader {
     /// Methods of transactions that have names.
     transactions: Vec<(String, Method)>,
     expressions: usize,
-    remarks: Problems,
+    /// Whether an action of the command that is read ends the call.
+    ends_call: bool,
+    /// Keywords of the run: `-key NAME VALUE`.
+    keywords: Vec<(String, String)>,
 }
 
 /// Reads the octets of a file.
@@ -53,15 +68,18 @@ pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
     let Some(document) = document::parsed(&text, &mut problems) else {
         return (Read::default(), problems);
     };
-    let file = File::new(&text, problems);
-    let root = Element::new(&file, document.root_element());
+    let file = File::new(document, problems, Problems::of(octets));
+    let Some(root) = file.root() else {
+        return (Read::default(), file.problems.into_inner());
+    };
     let mut reader = ScriptReader {
         assembly: Assembly::default(),
         hold: options.hold.clone(),
         timers: Vec::new(),
         transactions: Vec::new(),
         expressions: 0,
-        remarks: Problems::of(octets),
+        ends_call: false,
+        keywords: options.keywords.clone(),
     };
     let name = root.attribute("name").map(str::to_owned);
     if root.name() == "scenario" {
@@ -73,16 +91,19 @@ pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
         ));
     }
     let script = reader.finish(name.as_deref().unwrap_or("scenario"), &file);
+    let File {
+        problems, remarks, ..
+    } = file;
     let read = Read {
         name,
         script,
-        remarks: reader.remarks.into_found(),
+        remarks: remarks.into_inner().into_found(),
     };
-    (read, file.problems.into_inner())
+    (read, problems.into_inner())
 }
 
 impl ScriptReader {
-    fn scenario(&mut self, root: &Element<'_, '_, '_>) {
+    fn scenario(&mut self, root: &Element<'_>) {
         self.start_timers(root);
         for element in root.children() {
             self.command(&element);
@@ -91,20 +112,21 @@ impl ScriptReader {
         root.finish();
     }
 
-    fn command(&mut self, element: &Element<'_, '_, '_>) {
+    fn command(&mut self, element: &Element<'_>) {
         element.ignore(&SHOWN);
         match element.name() {
             "send" => self.send(element),
             "recv" => self.receive(element),
             "pause" => {
+                let mut steps = self.work(element);
                 if let Some(pause) = self.pause(element) {
-                    self.push(element, vec![Step::Pause(pause)]);
+                    steps.push(Step::Pause(pause));
                 }
+                self.push(element, steps);
             }
             "nop" => {
-                let mut actions = self.timer_actions(element);
-                actions.extend(self.actions(element));
-                self.push(element, vec![Step::Do(actions)]);
+                let steps = self.work(element);
+                self.push(element, steps);
             }
             "label" => {
                 if let Some(label) = element.required("id") {
@@ -114,11 +136,13 @@ impl ScriptReader {
             // Afterwards repeated requests are answered as before, which the engine does anyway.
             "timewait" => {
                 element.ignore(&["milliseconds"]);
-                self.push(element, vec![Step::Complete]);
+                let mut steps = self.work(element);
+                steps.push(Step::Complete);
+                self.push(element, steps);
             }
             "Global" | "User" => {
                 self.variables(element.required("variables").unwrap_or_default());
-                self.remark(element, "every call has variables of its own, also these");
+                element.remark("every call has variables of its own, also these");
             }
             "Reference" => element.ignore(&["variables"]),
             "ResponseTimeRepartition" | "CallLengthRepartition" => element.ignore(&["value"]),
@@ -128,8 +152,17 @@ impl ScriptReader {
                     "<{known}> talks to another SIPp (third party call control), which is not supported"
                 ));
             }
-            "init" => element
-                .problem("<init> is not supported: put its actions into a <nop> at the beginning"),
+            "init" => {
+                element.remark("every call begins with the actions of <init>");
+                for child in element.children() {
+                    self.command(&child);
+                    child.finish();
+                }
+            }
+            "DefaultMessage" => {
+                element.ignore(&["id"]);
+                element.remark("<DefaultMessage> changes nothing: RFC 3261 says what is sent");
+            }
             unknown => element.problem(format_args!(
                 "there is no command <{unknown}>: {}",
                 hint(unknown, &COMMANDS)
@@ -137,18 +170,18 @@ impl ScriptReader {
         }
     }
 
-    fn send(&mut self, element: &Element<'_, '_, '_>) {
+    fn send(&mut self, element: &Element<'_>) {
         let repeated_after = element.number::<u32>("retrans");
+        element.ignore(&["timeout"]);
         if repeated_after.is_some_and(|milliseconds| milliseconds != 0 && milliseconds != 500) {
-            self.remark(
-                element,
-                "the time of the first retransmission is that of the run, RFC 3261's T1",
-            );
+            element
+                .remark("the time of the first retransmission is that of the run, RFC 3261's T1");
         }
         let loss = self.loss(element);
         let begins = element.attribute("start_txn");
         element.ignore(&["ack_txn"]);
-        let actions = self.timer_actions(element);
+        let mut actions = self.timer_actions(element);
+        actions.extend(self.actions(element));
         let Some((template, before)) = self.template(element) else {
             // Conditions and labels are looked at nevertheless.
             self.push(element, Vec::new());
@@ -169,10 +202,10 @@ impl ScriptReader {
         self.push(element, steps);
     }
 
-    fn receive(&mut self, element: &Element<'_, '_, '_>) {
+    fn receive(&mut self, element: &Element<'_>) {
         let expected = self.expected(element);
         let presence = match element.attribute("optional") {
-            None | Some("false" | "0") => Presence::Required,
+            None | Some("false" | "0" | "") => Presence::Required,
             Some("true" | "1") => Presence::Optional,
             Some("global") => Presence::Anytime,
             Some(_) => {
@@ -184,18 +217,23 @@ impl ScriptReader {
         element.flag("rrs");
         element.flag("auth");
         element.flag("ignoresdp");
+        // What does not advance the state of a call may come at any time.
+        let presence = match element.attribute("advance_state") {
+            Some("false" | "0") if presence == Presence::Optional => Presence::Anytime,
+            _ => presence,
+        };
         if self.loss(element) > 0.0 {
-            self.remark(
-                element,
-                "loss of received messages is not supported: let the network lose them",
-            );
+            element.remark("loss of received messages is not supported: let the network lose them");
         }
         let mut actions = self.timer_actions(element);
         actions.extend(self.actions(element));
-        let only_if = self.condition(element);
-        if only_if.is_some() && presence != Presence::Required {
-            element
-                .problem("condexec of an optional message is not supported: use next and labels");
+        let mut only_if = self.condition(element);
+        let is_together = presence != Presence::Required || self.assembly.is_gathering();
+        if only_if.is_some() && is_together {
+            element.remark(
+                "condexec is not looked at here: SIPp takes optional messages, and the one before which they may come, as they come",
+            );
+            only_if = None;
         }
         let timeout = element
             .number("timeout")
@@ -203,16 +241,24 @@ impl ScriptReader {
             .map(Duration::from_millis);
         let on_timeout = element.attribute("ontimeout").map(str::to_owned);
         if on_timeout.is_some() && timeout.is_none() {
-            element.problem(
-                "ontimeout needs timeout=\"…\": how many milliseconds the message is waited for",
+            element.remark(
+                "ontimeout is not reached without timeout=\"…\": how many milliseconds the message is waited for",
             );
         }
+        let next = self.next(element);
+        let next = match std::mem::take(&mut self.ends_call) {
+            true => Some(Next {
+                label: THE_END.to_owned(),
+                when: Vec::new(),
+            }),
+            false => next,
+        };
         let awaited = Awaited {
             line: element.line(),
             expected,
             actions,
             presence,
-            next: self.next(element),
+            next,
             timeout,
             on_timeout,
         };
@@ -227,15 +273,17 @@ impl ScriptReader {
         );
     }
 
-    fn expected(&mut self, element: &Element<'_, '_, '_>) -> Vec<Expected> {
+    fn expected(&mut self, element: &Element<'_>) -> Vec<Expected> {
         let transaction = element.attribute("response_txn");
         let is_expression = element.flag("regexp_match");
-        match (element.attribute("response"), element.attribute("request")) {
-            (Some(_), None) => {
-                let Some(status @ 100..=699) = element.number("response") else {
-                    element.refuse("response", "a status from 100 to 699");
-                    return Vec::new();
-                };
+        let response = element.attribute("response");
+        let request = element.attribute("request");
+        if response.is_none() && request.is_none() {
+            element.problem("<recv> needs response=\"STATUS\" or request=\"METHOD\"");
+        }
+        let mut expected = Vec::new();
+        if response.is_some() {
+            if let Some(status @ 100..=699) = element.number("response") {
                 let method = transaction.and_then(|name| {
                     let mut known = self.transactions.iter().rev();
                     let found = known.find(|(known, _)| known == name);
@@ -246,76 +294,54 @@ impl ScriptReader {
                     }
                     Some(found?.1.clone())
                 });
-                vec![Expected::Response {
+                expected.push(Expected::Response {
                     statuses: status..=status,
                     method,
-                }]
+                });
+            } else {
+                element.refuse("response", "a status from 100 to 699");
             }
-            (None, Some(expression)) if is_expression => methods(element, expression),
-            (None, Some(method)) => {
+        }
+        match request {
+            Some(expression) if is_expression => expected.extend(methods(element, expression)),
+            Some(method) => {
                 let is_method =
-                    |octet: u8| octet.is_ascii_alphanumeric() || octet == b'_' || octet == b'-';
-                if method.is_empty() || !method.bytes().all(is_method) {
-                    element.refuse("request", "a method, or regexp_match=\"true\" beside it");
+                    |octet: u8| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet);
+                if !method.bytes().all(is_method) {
+                    element.remark(format_args!(
+                        "no request has the method {method:?}: for an expression, regexp_match=\"true\" stands beside it"
+                    ));
                 }
-                vec![Expected::Request(Method::from_name(method))]
+                expected.push(Expected::Request(Method::from_name(method)));
             }
-            _ => {
-                element.problem("<recv> needs one of response=\"STATUS\" and request=\"METHOD\"");
-                Vec::new()
-            }
+            None => {}
+        }
+        expected
+    }
+
+    /// The timers and actions of a command that does nothing else with messages.
+    fn work(&mut self, element: &Element<'_>) -> Vec<Step> {
+        let mut actions = self.timer_actions(element);
+        actions.extend(self.actions(element));
+        match actions.is_empty() && element.name() != "nop" {
+            true => Vec::new(),
+            false => vec![Step::Do(actions)],
         }
     }
 
-    fn pause(&mut self, element: &Element<'_, '_, '_>) -> Option<Pause> {
+    fn pause(&mut self, element: &Element<'_>) -> Option<Pause> {
         element.ignore(&["sanity_check"]);
-        let milliseconds = element.number::<u64>("milliseconds");
-        let variable = element.attribute("variable");
-        if let Some(name) = variable {
+        if let Some(name) = element.attribute("variable") {
             return Some(Pause::Variable(self.assembly.variable(name)));
         }
-        let time = |name| {
-            let milliseconds = element.real(name)?;
-            let time = Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
-            if time.is_none() {
-                element.refuse(name, "a number of milliseconds");
-            }
-            time
-        };
-        let pause = match element.attribute("distribution") {
-            None => match milliseconds {
-                Some(milliseconds) => Some(Pause::Fixed(Duration::from_millis(milliseconds))),
-                None => Some(self.hold.clone()),
-            },
-            Some("fixed") => time("value").map(Pause::Fixed),
-            Some("uniform") => match (time("min"), time("max")) {
-                (Some(least), Some(most)) if least <= most => Some(Pause::Uniform(least, most)),
-                _ => None,
-            },
-            Some("normal") => match (time("mean"), time("stdev")) {
-                (Some(mean), Some(deviation)) => Some(Pause::Normal { mean, deviation }),
-                _ => None,
-            },
-            Some("exponential") => time("mean").map(|mean| Pause::Exponential { mean }),
-            Some(_) => {
-                element.refuse("distribution", "fixed, uniform, normal or exponential");
-                element.ignore(&[
-                    "value", "min", "max", "mean", "stdev", "lambda", "k", "x_m", "theta", "p", "n",
-                ]);
-                return None;
-            }
-        };
-        if pause.is_none() {
-            element.problem(
-                "a pause has value (fixed), min and max (uniform), mean and stdev (normal) or mean (exponential), \
-                 in milliseconds",
-            );
-        }
-        pause
+        distribution::pause(element, &self.hold)
     }
 
     /// Adds the steps of a command with its conditions.
-    fn push(&mut self, element: &Element<'_, '_, '_>, steps: Vec<Step>) {
+    fn push(&mut self, element: &Element<'_>, mut steps: Vec<Step>) {
+        if std::mem::take(&mut self.ends_call) {
+            steps.push(Step::Complete);
+        }
         let only_if = self.condition(element);
         let next = self.next(element);
         let line = element.line();
@@ -332,7 +358,7 @@ impl ScriptReader {
     }
 
     /// When a command is carried out at all.
-    fn condition(&mut self, element: &Element<'_, '_, '_>) -> Option<Condition> {
+    fn condition(&mut self, element: &Element<'_>) -> Option<Condition> {
         let is_inverse = element.flag("condexec_inverse");
         let name = element.attribute("condexec")?;
         let variable = self.assembly.variable(name);
@@ -343,7 +369,7 @@ impl ScriptReader {
     }
 
     /// Where it goes on behind a command.
-    fn next(&mut self, element: &Element<'_, '_, '_>) -> Option<Next> {
+    fn next(&mut self, element: &Element<'_>) -> Option<Next> {
         let mut when = Vec::new();
         if let Some(name) = element.attribute("test") {
             when.push(Condition::IsSet(self.assembly.variable(name)));
@@ -358,7 +384,7 @@ impl ScriptReader {
     }
 
     /// The share of messages that are lost, given in per cent.
-    fn loss(&self, element: &Element<'_, '_, '_>) -> f64 {
+    fn loss(&self, element: &Element<'_>) -> f64 {
         match element.real("lost") {
             Some(percent) if (0.0..=100.0).contains(&percent) => percent / 100.0,
             Some(_) => {
@@ -370,7 +396,7 @@ impl ScriptReader {
     }
 
     /// Timers that nothing starts run from the beginning of the call.
-    fn start_timers(&mut self, root: &Element<'_, '_, '_>) {
+    fn start_timers(&mut self, root: &Element<'_>) {
         for element in root.children() {
             for name in names(element.attribute("start_rtd")) {
                 self.timer(name, true);
@@ -390,7 +416,7 @@ impl ScriptReader {
         }
     }
 
-    fn timer_actions(&mut self, element: &Element<'_, '_, '_>) -> Vec<Action> {
+    fn timer_actions(&mut self, element: &Element<'_>) -> Vec<Action> {
         let mut actions = Vec::new();
         for name in names(element.attribute("start_rtd")) {
             actions.push(Action::StartTimer(self.timer(name, true)));
@@ -418,17 +444,23 @@ impl ScriptReader {
         u8::try_from(number).unwrap_or(u8::MAX)
     }
 
-    /// Notes what is not done, or done otherwise.
-    fn remark(&mut self, element: &Element<'_, '_, '_>, message: &str) {
-        self.remarks.add(element.line(), message);
-    }
-
     fn finish(&mut self, name: &str, file: &File) -> Option<Script> {
-        let assembly = std::mem::take(&mut self.assembly);
+        let mut assembly = std::mem::take(&mut self.assembly);
+        if assembly.is_gathering() {
+            let message = "nothing follows the last message, which is optional: the call is complete without it";
+            file.remarks.borrow_mut().add(1, message);
+        }
+        assembly.expect_to_the_end(&mut file.problems.borrow_mut());
+        assembly.label(THE_END, 1);
         let script = assembly.finish(name, &mut file.problems.borrow_mut())?;
         let timers = self.timers.iter().map(|(name, _)| name.clone());
         let script = script.with_timer_names(timers.collect());
-        Some(script.acknowledging_failures().strict())
+        Some(
+            script
+                .acknowledging_failures()
+                .strict()
+                .expecting_provisional(),
+        )
     }
 }
 
@@ -439,9 +471,9 @@ fn names(list: Option<&str>) -> impl Iterator<Item = &str> {
 }
 
 /// The methods that an expression means.
-fn methods(element: &Element<'_, '_, '_>, posix: &str) -> Vec<Expected> {
+fn methods(element: &Element<'_>, posix: &str) -> Vec<Expected> {
     let compiled =
-        posix::translated(posix).and_then(|expression| expression::compiled(&expression));
+        posix::translated(posix).and_then(|expression| expression::compiled(&expression.text));
     let expression = match compiled {
         Ok(expression) => expression,
         Err(error) => {

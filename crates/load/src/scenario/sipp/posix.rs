@@ -7,80 +7,109 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Writes a POSIX extended expression in the syntax of the `regex` crate.
+use crate::scenario::expression::LONGEST;
+
+/// An expression in the syntax of the `regex` crate.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Translated {
+    pub(super) text: String,
+    /// Letters behind a backslash that mean something in other tools, but here only themselves.
+    pub(super) letters: Vec<char>,
+}
+
+/// Writes a POSIX extended expression, with what glibc adds to it, in the syntax of the `regex` crate.
 ///
 /// # Errors
-/// What the crate cannot do, or what POSIX leaves open and other tools read differently, with what
-/// to write instead.
-pub(super) fn translated(posix: &str) -> Result<String, String> {
+/// What the crate cannot do.
+pub(super) fn translated(posix: &str) -> Result<Translated, String> {
+    if posix.len() > LONGEST {
+        return Err(format!("it has more than {LONGEST} characters"));
+    }
     let mut expression = Expression {
         rest: posix.chars().peekable(),
         text: String::with_capacity(posix.len() + 8),
-        repeated: None,
+        atom: None,
+        is_repeated: false,
+        groups: Vec::new(),
+        letters: Vec::new(),
     };
     while let Some(character) = expression.rest.next() {
         expression.translate(character)?;
     }
-    expression.flush();
-    Ok(expression.text)
+    Ok(Translated {
+        text: expression.text,
+        letters: expression.letters,
+    })
 }
 
 struct Expression<'p> {
     rest: Peekable<Chars<'p>>,
     text: String,
-    /// A repetition that is not written yet: a `?` behind it changes it.
-    repeated: Option<String>,
+    /// Where in the text what a repetition repeats begins.
+    atom: Option<usize>,
+    /// Whether that is repeated already.
+    is_repeated: bool,
+    /// Where groups that are open begin.
+    groups: Vec<usize>,
+    letters: Vec<char>,
 }
 
 impl Expression<'_> {
     fn translate(&mut self, character: char) -> Result<(), String> {
         match character {
-            '*' | '+' => {
-                self.flush();
-                self.repeated = Some(character.to_string());
-            }
-            '?' => match self.repeated.take().as_deref() {
-                // The crate would read the second one as "as few as possible", which POSIX has not.
-                Some("*" | "+") => self.repeated = Some("*".to_owned()),
-                Some("?") | None => self.repeated = Some("?".to_owned()),
-                Some(interval) => {
-                    return Err(format!(
-                        "\"{interval}?\" is read differently by different tools: put what is repeated in parentheses"
-                    ));
-                }
+            '*' | '+' | '?' => self.repeat(&character.to_string()),
+            '{' => match self.interval() {
+                Some(interval) => self.repeat(&interval),
+                None => self.atom(|text| text.push_str("\\{")),
             },
-            '{' => {
-                self.flush();
-                match self.interval() {
-                    Some(interval) => self.repeated = Some(interval),
-                    None => self.text.push_str("\\{"),
+            '(' => {
+                self.groups.push(self.text.len());
+                self.text.push('(');
+                self.atom = None;
+            }
+            ')' => match self.groups.pop() {
+                Some(begin) => {
+                    self.text.push(')');
+                    self.atom = Some(begin);
+                    self.is_repeated = false;
                 }
+                // An ordinary character where no group is open.
+                None => self.atom(|text| text.push_str("\\)")),
+            },
+            '|' | '^' | '$' => {
+                self.text.push(character);
+                self.atom = None;
             }
             '[' => {
-                self.flush();
+                let begin = self.text.len();
                 self.bracket()?;
+                self.atom = Some(begin);
+                self.is_repeated = false;
             }
-            '\\' => {
-                self.flush();
-                self.escape()?;
-            }
+            '\\' => self.escape()?,
             // An ordinary character in POSIX where no interval is open, so too here.
-            '}' => {
-                self.flush();
-                self.text.push_str("\\}");
-            }
-            other => {
-                self.flush();
-                self.text.push(other);
-            }
+            '}' => self.atom(|text| text.push_str("\\}")),
+            other => self.atom(|text| text.push(other)),
         }
         Ok(())
     }
 
-    fn flush(&mut self) {
-        if let Some(repeated) = self.repeated.take() {
-            self.text.push_str(&repeated);
+    /// Writes what a repetition may follow.
+    fn atom(&mut self, write: impl FnOnce(&mut String)) {
+        self.atom = Some(self.text.len());
+        self.is_repeated = false;
+        write(&mut self.text);
+    }
+
+    /// Writes a repetition. A second one repeats what the first one has made: the crate would read it as "as few as
+    /// possible", which POSIX has not.
+    fn repeat(&mut self, operator: &str) {
+        if let (Some(begin), true) = (self.atom, self.is_repeated) {
+            self.text.insert_str(begin, "(?:");
+            self.text.push(')');
         }
+        self.text.push_str(operator);
+        self.is_repeated = true;
     }
 
     /// `{2}`, `{2,}`, `{2,5}` behind the brace; `None`, with nothing read, where it is no interval.
@@ -178,19 +207,28 @@ impl Expression<'_> {
     fn escape(&mut self) -> Result<(), String> {
         let escaped = self.rest.next().ok_or("it ends with a backslash")?;
         match escaped {
-            // GNU's own, which the crate has too.
-            'w' | 'W' | 's' | 'S' | 'b' | 'B' | '<' | '>' => {
-                self.text.push('\\');
-                self.text.push(escaped);
+            // GNU's own, which the crate has too, or has under another name.
+            'w' | 'W' | 's' | 'S' => self.atom(|text| text.extend(['\\', escaped])),
+            'b' | 'B' | '<' | '>' => {
+                self.text.extend(['\\', escaped]);
+                self.atom = None;
+            }
+            '`' | '\'' => {
+                self.text
+                    .push_str(if escaped == '`' { "\\A" } else { "\\z" });
+                self.atom = None;
             }
             '1'..='9' => {
                 return Err(format!("\\{escaped}, a back-reference, is not supported"));
             }
-            'd' => return Err("\\d is no POSIX expression: write [0-9]".to_owned()),
-            letter if letter.is_ascii_alphanumeric() => {
-                return Err(format!("\\{letter} is no POSIX expression"));
+            other => {
+                if other.is_ascii_alphanumeric() {
+                    self.letters.push(other);
+                }
+                self.atom = Some(self.text.len());
+                self.is_repeated = false;
+                self.member(other);
             }
-            other => self.member(other),
         }
         Ok(())
     }
@@ -205,6 +243,10 @@ const CLASSES: [&str; 12] = [
 mod tests {
     use super::*;
 
+    fn text(posix: &str) -> Result<String, String> {
+        translated(posix).map(|translated| translated.text)
+    }
+
     #[test]
     fn brackets_are_read_as_posix_has_them() {
         for (posix, ours) in [
@@ -217,7 +259,7 @@ mod tests {
             ("[a&&b]", r"[a\&\&b]"),
             ("[[a]", r"[\[a]"),
         ] {
-            assert_eq!(translated(posix).as_deref(), Ok(ours), "{posix}");
+            assert_eq!(text(posix).as_deref(), Ok(ours), "{posix}");
         }
         for wrong in ["[a", "[[:nothing:]]", "[[:alpha", "[[.ab.]]", "[]"] {
             assert!(translated(wrong).is_err(), "{wrong}");
@@ -232,19 +274,24 @@ mod tests {
             ("a{,2}", "a{0,2}"),
             ("a{x}", r"a\{x\}"),
             ("a{", r"a\{"),
-            (".*?", ".*"),
-            ("a+?", "a*"),
-            ("a??b", "a?b"),
+            (".*?", "(?:.*)?"),
+            ("ba+?", "b(?:a+)?"),
+            ("(a|b)??c", "(?:(a|b)?)?c"),
+            ("a{2}?b{1,2}+", "(?:a{2})?(?:b{1,2})+"),
+            ("a)b", r"a\)b"),
         ] {
-            assert_eq!(translated(posix).as_deref(), Ok(ours), "{posix}");
+            assert_eq!(text(posix).as_deref(), Ok(ours), "{posix}");
         }
-        assert!(translated("a{2}?").is_err());
     }
 
     #[test]
-    fn escapes_that_posix_has_not_are_refused_with_what_to_write() {
-        assert_eq!(translated(r"\.\[\<").as_deref(), Ok(r"\.\[\<"));
-        assert!(translated(r"\d+").unwrap_err().contains("[0-9]"));
+    fn escapes_are_those_of_glibc() {
+        assert_eq!(text(r"\.\[\<\`").as_deref(), Ok(r"\.\[\<\A"));
+        let digits = translated(r"\d+ \x").unwrap();
+        assert_eq!(
+            (digits.text.as_str(), digits.letters),
+            ("d+ x", vec!['d', 'x'])
+        );
         assert!(translated(r"(a)\1").is_err());
         assert!(translated("\\").is_err());
     }

@@ -11,8 +11,8 @@ use super::table::{File, Table, Value};
 use crate::scenario::assembly::{Assembly, Awaited, Next, Presence};
 use crate::scenario::problem::hint;
 use crate::script::{
-    Action, Arithmetic, Condition, Expected, Pause, Script, Send, Slot, Source, Start, Step,
-    Template, Text, Variable,
+    Action, Arithmetic, Condition, Distribution, Expected, Pause, Script, Send, Slot, Source,
+    Start, Step, Template, Text, Variable,
 };
 
 /// What of a step says what it does.
@@ -162,7 +162,7 @@ impl ScriptReader {
         let script = table
             .file
             .with_problems(|problems| assembly.finish(name, problems))?;
-        Some(script.with_timer_names(timers))
+        Some(script.with_timer_names(timers).expecting_provisional())
     }
 
     /// The steps that one of a kind stands for.
@@ -340,11 +340,21 @@ impl ScriptReader {
                 table.text("variable"),
             ) {
                 (Some(from), Some(to), None, None, None) if from <= to => {
-                    Some(Pause::Uniform(from, to))
+                    Some(Pause::Distributed(Distribution::Uniform {
+                        least: milliseconds(from),
+                        most: milliseconds(to),
+                    }))
                 }
-                (None, None, Some(mean), None, None) => Some(Pause::Exponential { mean }),
+                (None, None, Some(mean), None, None) => {
+                    Some(Pause::Distributed(Distribution::Exponential {
+                        mean: milliseconds(mean),
+                    }))
+                }
                 (None, None, Some(mean), Some(deviation), None) => {
-                    Some(Pause::Normal { mean, deviation })
+                    Some(Pause::Distributed(Distribution::Normal {
+                        mean: milliseconds(mean),
+                        deviation: milliseconds(deviation),
+                    }))
                 }
                 (None, None, None, None, Some(name)) => {
                     self.known_variable(&value, name).map(Pause::Variable)
@@ -515,4 +525,8 @@ fn end(value: &Value<'_, '_>) -> Option<Step> {
             None
         }
     }
+}
+
+fn milliseconds(duration: std::time::Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
 }

@@ -79,13 +79,21 @@ impl Alone {
     }
 
     pub(crate) fn begin(&mut self) -> Message {
+        let [message] = &self.try_begin()[..] else {
+            panic!("one message");
+        };
+        message.clone()
+    }
+
+    /// Begins an attempt. Returns what is sent.
+    pub(crate) fn try_begin(&mut self) -> Vec<Message> {
         let session = NewSession {
             script: self.call,
             user: 1,
             peer: 2,
         };
         self.engine.begin(self.now, self.now, session).unwrap();
-        self.one()
+        self.all()
     }
 
     /// The only message that is to be sent.

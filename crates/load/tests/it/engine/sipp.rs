@@ -41,6 +41,7 @@ fn scenario(steps: &str) -> Alone {
     let xml = format!("<scenario name=\"test\">{steps}</scenario>");
     let options = Options {
         hold: Pause::Fixed(SECOND),
+        ..Options::default()
     };
     let scenario = Scenario::read(Path::new("test.xml"), xml.as_bytes(), &options).unwrap();
     let mut alone = Alone::with(Transport::Udp, SECOND, false);
@@ -156,5 +157,174 @@ fn a_response_is_found_by_its_branch_and_method() {
         assert_eq!(alone.engine.counters().stray_responses, 2, "{branch}");
         assert_eq!(outcome(&mut alone), Outcome::Completed);
         assert!(alone.pass(33 * SECOND).is_empty());
+    }
+}
+
+/// As in SIPp: it gives the call up, and cancels it (RFC 3261 section 9.1).
+#[test]
+fn a_provisional_response_that_no_step_expects_ends_the_call() {
+    let steps =
+        format!("{INVITE}<recv response=\"180\" optional=\"true\"/><recv response=\"200\"/>{ACK}");
+    for status in [100, 183] {
+        let mut alone = scenario(&steps);
+        let invite = alone.begin();
+        assert!(alone.receive(&response(&invite, 180)).is_empty());
+        let [cancel] = &alone.receive(&response(&invite, status))[..] else {
+            panic!("a CANCEL after {status}");
+        };
+        assert_eq!(cancel.method(), Some(&Method::Cancel));
+        assert_eq!(outcome(&mut alone), Outcome::Failed(Failure::Unexpected));
+        alone.receive(&Message::response_to(cancel, 200, "OK"));
+        let [ack] = &alone.receive(&response(&invite, 487))[..] else {
+            panic!("an ACK");
+        };
+        assert_eq!(ack.method(), Some(&Method::Ack));
+        alone.pass(33 * SECOND);
+        assert_eq!(alone.engine.sessions(), 0);
+    }
+}
+
+/// A provisional response is repeated each minute (RFC 3261 section 13.3.1.1), and by the network.
+#[test]
+fn a_provisional_response_that_is_repeated_is_expected_once() {
+    let mut alone = scenario(&format!(
+        "{INVITE}<recv response=\"180\"/><recv response=\"200\"/>{ACK}"
+    ));
+    let invite = alone.begin();
+    for _ in 0..3 {
+        assert!(alone.receive(&response(&invite, 180)).is_empty());
+    }
+    assert_eq!(alone.receive(&response(&invite, 200)).len(), 1);
+    assert_eq!(outcome(&mut alone), Outcome::Completed);
+}
+
+/// In our own scenarios, too, but that the next hop has the request is nothing that they have to expect.
+#[test]
+fn scenarios_in_toml_expect_provisional_responses_other_than_100() {
+    let toml =
+        "[[caller]]\nsend = \"INVITE\"\n[[caller]]\nexpect = 200\n[[caller]]\nsend = \"ACK\"\n";
+    let scenario = Scenario::read(Path::new("a.toml"), toml.as_bytes(), &Options::default());
+    let script = Arc::new(scenario.unwrap().caller.unwrap());
+    let mut alone = Alone::with(Transport::Udp, SECOND, false);
+    alone.call = alone.engine.add_script(script);
+    let invite = alone.begin();
+    assert!(alone.receive(&response(&invite, 100)).is_empty());
+    assert!(alone.call_records().is_empty());
+    assert_eq!(
+        alone.receive(&response(&invite, 180))[0].method(),
+        Some(&Method::Cancel)
+    );
+    assert_eq!(outcome(&mut alone), Outcome::Failed(Failure::Unexpected));
+}
+
+fn options(cseq: &str, field: &str) -> String {
+    format!(
+        "<send><![CDATA[
+      OPTIONS sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+      Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+      From: <sip:a@[local_ip]:[local_port]>;tag=own[call_number]
+      To: <sip:[service]@[remote_ip]:[remote_port]>
+      Call-ID: [call_id]
+      CSeq: {cseq} OPTIONS
+      Max-Forwards: 70
+      X: {field}
+      Content-Length: [len]
+      Y: [len+2]
+
+      body
+  ]]></send>"
+    )
+}
+
+/// However the number is written, the response that has it is the response to the request.
+#[test]
+fn numbers_may_have_an_offset() {
+    let mut alone = scenario(&format!(
+        "{}<recv response=\"200\"/><nop><action><assign assign_to=\"n\" value=\"70\"/></action></nop>{}\
+         <recv response=\"200\"/>",
+        options(
+            "[cseq+6]",
+            "[msg_index+1] [local_port-1] [transport+1] [call_number+99]"
+        ),
+        options("[$n]", "[fill text=abc variable=n]"),
+    ));
+    let first = alone.begin();
+    assert_eq!(first.header(Name::CSeq), Some("7 OPTIONS"));
+    assert_eq!(first.header(Name::Other("Y")), Some("8"));
+    let port: u16 = first
+        .header(Name::Via)
+        .unwrap()
+        .split([':', ';'])
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    let expected = format!("1 {} UDP 100", port - 1);
+    assert_eq!(first.header(Name::Other("X")), Some(expected.as_str()));
+    let second = alone.receive(&response(&first, 200))[0].clone();
+    assert_eq!(second.header(Name::CSeq), Some("70 OPTIONS"));
+    assert_eq!(second.header(Name::Other("X")).map(str::len), Some(70));
+    alone.receive(&response(&second, 200));
+    let records = alone.call_records();
+    assert!(records.is_empty(), "an OPTIONS is no call");
+    assert_eq!(alone.engine.sessions(), 0);
+    assert_eq!(alone.engine.counters().stray_responses, 0);
+}
+
+/// `strcmp` gives 0 for equal texts; a check that does not hold ends the call.
+#[test]
+fn texts_are_compared_as_texts() {
+    for (compared, is_equal) in [
+        ("value=\"1.0\"", true),
+        ("value=\"1\"", false),
+        ("variable2=\"other\"", false),
+    ] {
+        for (check, holds) in [("check_it", is_equal), ("check_it_inverse", !is_equal)] {
+            let mut alone = scenario(&format!(
+                "<nop><action><assignstr assign_to=\"a\" value=\"1.0\"/>\
+                 <strcmp assign_to=\"result\" variable=\"a\" {compared}/>\
+                 <test assign_to=\"same\" variable=\"result\" compare=\"equal\" value=\"0\"/>\
+                 <strcmp variable=\"a\" {compared} {check}=\"true\"/></action></nop>\
+                 {INVITE}<recv response=\"200\"/>{ACK}"
+            ));
+            let begun = alone.try_begin();
+            assert_eq!(begun.len(), usize::from(holds), "{compared} {check}");
+        }
+    }
+}
+
+/// The credentials of RFC 7616 section 3.4 for the user that the scenario names.
+#[test]
+fn credentials_are_verified() {
+    let steps = "<recv request=\"REGISTER\"><action><assignstr assign_to=\"who\" value=\"alice\"/>\
+         <verifyauth assign_to=\"ok\" username=\"[$who]\" password=\"secret\"/></action></recv>\
+         <nop next=\"good\" test=\"ok\"/><send><![CDATA[\nSIP/2.0 403 No\n[last_Via:]\n[last_From:]\n[last_To:];tag=1\n\
+         [last_Call-ID:]\n[last_CSeq:]\nContent-Length: 0\n]]></send><nop next=\"end\"/><label id=\"good\"/><send><![CDATA[\n\
+         SIP/2.0 200 OK\n[last_Via:]\n[last_From:]\n[last_To:];tag=1\n[last_Call-ID:]\n[last_CSeq:]\n\
+         Content-Length: 0\n]]></send><label id=\"end\"/><timewait/>";
+    for (username, password, status) in [
+        ("alice", "secret", 200),
+        ("alice", "wrong", 403),
+        ("bob", "secret", 403),
+        ("", "", 403),
+    ] {
+        let mut alone = scenario(steps);
+        let text = String::from_utf8(invite("a").to_bytes().to_vec()).unwrap();
+        let mut register =
+            Message::read(text.replace("INVITE", "REGISTER").into_bytes().into()).unwrap();
+        if !username.is_empty() {
+            let challenge = b"Digest realm=\"r\", nonce=\"n\", qop=\"auth\"";
+            let challenge = sip::digest::Challenge::parse(challenge).unwrap();
+            let uri = register.request_uri().unwrap().to_owned();
+            let account = sip::digest::Account {
+                username,
+                password: password.as_bytes(),
+            };
+            let authorization =
+                challenge.authorize(&account, "REGISTER", &uri, 1, "0123456789abcdef");
+            register.replace(Name::Authorization, authorization.to_string());
+        }
+        let answer = alone.receive(&register)[0].clone();
+        assert_eq!(answer.status(), Some(status), "{username}:{password}");
     }
 }

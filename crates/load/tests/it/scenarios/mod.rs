@@ -20,6 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 fn options() -> load::scenario::Options {
     load::scenario::Options {
         hold: Pause::Fixed(Duration::from_millis(20)),
+        ..load::scenario::Options::default()
     }
 }
 
