@@ -221,8 +221,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Fields that are no parameters of this table: the carrier's business, and the extensions'.
-    const NOT_BY_NAME: [&str; 5] = [
+    const NOT_BY_NAME: [&str; 6] = [
         "tag_owner",
+        "default_pr_policy",
         "extensions",
         "stream_scheduler",
         "max_outbound_streams",
