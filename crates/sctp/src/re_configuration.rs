@@ -6,7 +6,8 @@
 pub struct ReConfigurationPolicy {
     /// Streams of either direction are reset (`SCTP_ENABLE_RESET_STREAM_REQ`).
     pub reset_streams: bool,
-    /// All SSNs and TSNs begin anew (`SCTP_ENABLE_RESET_ASSOC_REQ`).
+    /// All SSNs and TSNs begin anew (`SCTP_ENABLE_RESET_ASSOC_REQ`). Messages of ours that are not
+    /// acknowledged then end with `Event::SendFailed`.
     pub reset_association: bool,
     /// Streams are added in either direction (`SCTP_ENABLE_CHANGE_ASSOC_REQ`), up to
     /// [`AssociationConfig::max_inbound_streams`](field@crate::AssociationConfig::max_inbound_streams) and
@@ -27,6 +28,8 @@ impl ReConfigurationPolicy {
 /// all streams of the direction; `None` leaves the direction alone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamReset {
+    /// Streams that we send on.
+    pub outgoing: Option<Vec<u16>>,
     /// Streams that the peer sends on.
     pub incoming: Option<Vec<u16>>,
 }
@@ -67,6 +70,9 @@ pub enum ReConfigurationError {
     /// Another request is not answered yet.
     #[error("a re-configuration is in progress")]
     AlreadyInProgress,
+    /// The last SSN/TSN reset was less than 30 seconds ago (RFC 6525 section 5.1.4).
+    #[error("the last reset of the association was less than 30 seconds ago")]
+    TooSoon,
     /// There is no stream with that number.
     #[error("there is no such stream")]
     InvalidStream,

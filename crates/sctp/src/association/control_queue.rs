@@ -131,7 +131,7 @@ impl ControlQueue {
     }
 
     /// The outstanding request is to go out on that path.
-    fn redirect(&mut self, kind: RequestKind, path: PathId) {
+    pub(super) fn redirect(&mut self, kind: RequestKind, path: PathId) {
         if let Some(request) = self.outstanding_mut(kind) {
             request.next_path = Some(path);
         }

@@ -270,7 +270,7 @@ impl Association {
     /// A packet with all that is pending for one path.
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
         self.abandon_messages(context);
-        self.advance_re_configuration();
+        self.advance_re_configuration(None, context.now);
         let data_path = self.data_path();
         let path_id = self.next_path(data_path, context.config)?;
         let sends_data = data_path == Some(path_id);

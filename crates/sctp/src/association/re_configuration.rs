@@ -6,6 +6,7 @@ mod answers;
 mod requests;
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use super::Association;
 use super::encoded_chunk::EncodedChunk;
@@ -14,6 +15,10 @@ use crate::packet::{
     Chunk, Parameter, ParameterBuffer, ReConfig, ReConfigResponse, ReConfigResult, SequenceNumber,
     Tsn,
 };
+
+/// The maximum segment lifetime: for so long numbers of before an SSN/TSN reset may be about
+/// (section 5.1.4).
+const MAXIMUM_SEGMENT_LIFETIME: Duration = Duration::from_secs(30);
 
 /// What an association whose peer knows RE-CONFIG remembers of it.
 #[derive(Debug)]
@@ -31,13 +36,25 @@ pub(crate) struct ReConfiguration {
     answered: Option<AnsweredRequests>,
     /// The peer's Outgoing SSN Reset Request that waits for data.
     deferred: Option<DeferredReset>,
+    /// Streams are paused for the first of what is wanted, or for what is outstanding.
+    has_paused: bool,
+    /// When our last SSN/TSN Reset Request was sent, or led to a reset.
+    association_reset: Option<Instant>,
 }
 
 /// A request of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Request {
+    /// Reset these streams that we send on; all when there is none. `answers` is the number of the peer's
+    /// request that asks for it, if one does.
+    OutgoingReset {
+        streams: Vec<u16>,
+        answers: Option<SequenceNumber>,
+    },
     /// Reset these streams that the peer sends on; all when there is none.
     IncomingReset { streams: Vec<u16> },
+    /// Begin anew with all SSNs and TSNs.
+    AssociationReset,
     /// So many more streams that we send on.
     AddOutgoing(u16),
     /// So many more streams that the peer sends on.
@@ -48,6 +65,8 @@ enum Request {
 struct OutstandingRequest {
     number: SequenceNumber,
     request: Request,
+    /// Our last TSN before it was sent.
+    last_assigned_tsn: Tsn,
 }
 
 /// The requests of the peer's last RE-CONFIG, which may come again (section 5.2.1).
@@ -93,6 +112,8 @@ impl ReConfiguration {
             next_expected: SequenceNumber(peer_initial_tsn.0),
             answered: None,
             deferred: None,
+            has_paused: false,
+            association_reset: None,
         }
     }
 
@@ -101,17 +122,26 @@ impl ReConfiguration {
         !self.wanted.is_empty() || !self.outstanding.is_empty()
     }
 
+    /// Whether SACKs of the other side of our last SSN/TSN reset may be about.
+    pub(super) fn was_reset_lately(&self, now: Instant) -> bool {
+        let mut outstanding = self.outstanding.iter();
+        outstanding.any(|one| one.request == Request::AssociationReset)
+            || self
+                .association_reset
+                .is_some_and(|reset| now < reset + MAXIMUM_SEGMENT_LIFETIME)
+    }
+
     /// Takes out the outstanding request of that number, if it is one that `matches`.
     fn take_outstanding(
         &mut self,
         number: SequenceNumber,
         matches: impl Fn(&Request) -> bool,
-    ) -> Option<Request> {
+    ) -> Option<OutstandingRequest> {
         let position = self
             .outstanding
             .iter()
             .position(|one| one.number == number && matches(&one.request))?;
-        Some(self.outstanding.remove(position).request)
+        Some(self.outstanding.remove(position))
     }
 
     /// Changes the response to one of the peer's last requests, for the case that it comes again.
@@ -123,9 +153,13 @@ impl ReConfiguration {
                 .find(|response| response.response_sequence_number == number)
         {
             response.result = result;
-            answered.request = None;
         }
     }
+}
+
+/// Streams as a parameter lists them.
+fn stream_list(streams: &[u16]) -> Vec<[u8; 2]> {
+    streams.iter().map(|stream| stream.to_be_bytes()).collect()
 }
 
 /// A RE-CONFIG with these parameters; `None` when they are too long for one.

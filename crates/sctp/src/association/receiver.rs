@@ -388,6 +388,19 @@ impl Receiver {
         self.streams.reset(streams)
     }
 
+    /// Begins anew with all numbers; `next` is the TSN of the peer's next chunk. What waits for others is
+    /// delivered, and what is not whole is thrown away.
+    pub(crate) fn begin_anew(
+        &mut self,
+        next: Tsn,
+        config: &AssociationConfig,
+    ) -> Result<(), SequenceNumberReused> {
+        self.streams.reset(&StreamSet::All)?;
+        self.restart(next, self.streams.count(), config);
+        self.acknowledgement.request();
+        Ok(())
+    }
+
     /// The peer may use so many more streams.
     pub(crate) fn add_streams(&mut self, more: u16) {
         self.streams.add(more);

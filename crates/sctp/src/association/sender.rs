@@ -18,6 +18,7 @@ use super::outstanding::{Loss, OutstandingData};
 use super::path::Path;
 use super::path_id::PathId;
 use super::path_list::Paths;
+use super::stream_set::StreamSet;
 use super::transmit_queue::{RemovedMessage, TransmitQueue};
 use crate::packet::{CommonHeader, Data, PacketWriter, Tsn};
 use crate::{
@@ -127,6 +128,61 @@ impl Sender {
     /// Adds so many more streams.
     pub(crate) fn add_streams(&mut self, more: u16) {
         self.queue.add_streams(more);
+    }
+
+    // --- Re-configuration (RFC 6525) ---
+
+    /// The TSN that the next new chunk gets.
+    pub(crate) fn next_tsn(&self) -> Tsn {
+        self.outstanding.next_tsn()
+    }
+
+    /// Has no message on these streams begin to leave.
+    pub(crate) fn pause(&mut self, streams: StreamSet) {
+        self.queue.pause(streams);
+    }
+
+    /// Ends that.
+    pub(crate) fn resume(&mut self) {
+        self.queue.resume();
+    }
+
+    /// Whether streams are paused, and no message on them has begun to leave.
+    pub(crate) fn has_paused(&self) -> bool {
+        self.queue.has_paused()
+    }
+
+    /// Whether everything that was sent is acknowledged for good.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    /// Whether no message has left on these streams since their numbers began.
+    pub(crate) fn is_fresh(&self, streams: &StreamSet) -> bool {
+        self.queue.is_fresh(streams)
+    }
+
+    /// Begins anew with the numbers of these streams.
+    pub(crate) fn reset_streams(&mut self, streams: &StreamSet) {
+        self.queue.begin_anew(streams);
+    }
+
+    /// Begins anew with all numbers; `next` is the TSN of the next chunk. Gives what has begun to leave
+    /// and is not acknowledged: it counts for nothing any more.
+    pub(crate) fn begin_anew(&mut self, next: Tsn, paths: &mut Paths) -> Vec<FailedMessage> {
+        let outstanding = self.outstanding.take_all();
+        let failed = collect_failed(outstanding, self.queue.take_begun().into_iter());
+        self.outstanding = OutstandingData::new(next);
+        self.forward_tsn = ForwardTsn::default();
+        self.fast_recovery_exit = None;
+        self.fast_retransmit = None;
+        self.probe = WindowProbe::None;
+        for path in paths.iter_mut() {
+            path.chunk_left_flight(path.flight());
+            path.stop_t3_rtx();
+        }
+        self.queue.begin_anew(&StreamSet::All);
+        failed
     }
 
     /// Whether all messages are sent and acknowledged for good.

@@ -7,6 +7,7 @@
 mod abandonment;
 mod messages;
 mod outbound_streams;
+mod pause;
 mod scheduler;
 
 use std::cmp::Reverse;
@@ -18,11 +19,12 @@ use bytes::{Buf, Bytes};
 
 use super::limit::Limit;
 use super::message_fragment::MessageFragment;
+use super::stream_set::StreamSet;
 use crate::packet::Mid;
 use crate::{SendInfo, StreamScheduler};
 pub(crate) use abandonment::WaitingMessage;
 use messages::{MessageId, MessageList, Messages, QueuedMessage};
-use outbound_streams::OutboundStreams;
+use outbound_streams::{OutboundStream, OutboundStreams};
 use scheduler::{Candidate, Scheduler, scheduler};
 
 /// The queue.
@@ -36,6 +38,8 @@ pub(crate) struct TransmitQueue {
     waiting: BinaryHeap<Reverse<Turn>>,
     /// The turn that has begun.
     turn: Option<Turn>,
+    /// The streams on which no message begins to leave.
+    paused: Option<StreamSet>,
     /// Bytes of user data that wait.
     bytes: usize,
     /// The messages with a life time of which nothing was sent.
@@ -78,6 +82,7 @@ impl TransmitQueue {
             scheduler_name: name,
             waiting: BinaryHeap::new(),
             turn: None,
+            paused: None,
             bytes: 0,
             expiring: BTreeSet::new(),
             expiring_rests: BTreeSet::new(),
@@ -160,7 +165,7 @@ impl TransmitQueue {
         };
         self.turn = Some(turn);
         let fragment = self.take_from(turn, max)?;
-        if fragment.ending && !self.scheduler.fills_packets() {
+        if fragment.ending && (!self.scheduler.fills_packets() || self.is_paused(turn.stream)) {
             self.end_turn();
         }
         Some(fragment)
@@ -282,6 +287,7 @@ impl TransmitQueue {
     /// stays.
     pub(crate) fn restart(&mut self, streams: u16) {
         self.take_messages();
+        self.paused = None;
         self.streams.set_count(streams);
         self.reset_numbers();
     }
@@ -336,6 +342,9 @@ impl TransmitQueue {
 
     /// Has a stream wait for its turn if it has something to send.
     fn schedule(&mut self, number: u16) {
+        if self.is_paused(number) {
+            return;
+        }
         let Some(stream) = self.streams.get_mut(number) else {
             return;
         };

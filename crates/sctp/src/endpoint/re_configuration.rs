@@ -24,6 +24,25 @@ impl Endpoint {
             .unwrap_or(Err(ReConfigurationError::UnknownAssociation))
     }
 
+    /// Asks the peer to begin anew with all SSNs and TSNs (RFC 6525 section 6.3.3), once everything that
+    /// was sent is acknowledged. `Event::AssociationReset` tells how it went. Messages that are given to
+    /// [`Self::send`] before that wait for it.
+    ///
+    /// # Errors
+    ///
+    /// When the association is not up, the peer does not support it, a request is not answered yet, or
+    /// the last reset was less than 30 seconds ago.
+    pub fn reset_association(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+    ) -> Result<(), ReConfigurationError> {
+        self.with_id(now, id, |association, context| {
+            association.reset_association(context)
+        })
+        .unwrap_or(Err(ReConfigurationError::UnknownAssociation))
+    }
+
     /// Asks the peer for so many more streams in each direction (RFC 6525 section 6.3.4).
     /// `Event::StreamChange` tells how it went, once for each direction.
     ///

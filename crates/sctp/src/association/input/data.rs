@@ -81,12 +81,21 @@ impl Association {
         self.conclude_acknowledgement(outcome, context);
     }
 
-    pub(super) fn conclude_acknowledgement(
+    pub(in crate::association) fn conclude_acknowledgement(
         &mut self,
         outcome: Result<SackOutcome, NeverSent>,
         context: &mut Context<'_>,
     ) {
         let Ok(outcome) = outcome else {
+            // It may be of before an SSN/TSN reset, or tell of one that we do not know of yet.
+            if self
+                .re_configuration
+                .as_ref()
+                .is_some_and(|state| state.was_reset_lately(context.now))
+            {
+                context.statistics.drops.chunks += 1;
+                return;
+            }
             self.violation("acknowledged a TSN that was never sent", context);
             return;
         };

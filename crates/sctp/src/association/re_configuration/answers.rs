@@ -1,16 +1,20 @@
 //! The peer's requests (RFC 6525 sections 5.2.1 to 5.2.6).
 
 use super::{AnsweredRequests, DeferredReset, ReConfiguration, Request, encode};
+use crate::association::control_queue::RequestKind;
 use crate::association::encoded_chunk::EncodedChunk;
 use crate::association::path::Path;
 use crate::association::path_id::PathId;
 use crate::association::stream_set::StreamSet;
 use crate::association::{Association, Context};
 use crate::packet::{
-    AddStreamsRequest, Cause, IncomingSsnResetRequest, OutgoingSsnResetRequest, Parameter,
-    ReConfig, ReConfigResponse, ReConfigResult, SequenceNumber,
+    AddStreamsRequest, Cause, IncomingSsnResetRequest, NextTsns, OutgoingSsnResetRequest,
+    Parameter, ReConfig, ReConfigResponse, ReConfigResult, SequenceNumber,
 };
 use crate::{AssociationState, ReConfigurationOutcome, StreamDirection};
+
+/// More streams are not listed in a request of ours, which has to fit into a chunk.
+const MOST_STREAMS: usize = 32_000;
 
 /// What a RE-CONFIG holds.
 #[derive(Debug, Clone, Copy)]
@@ -102,6 +106,9 @@ impl Association {
         };
         let result = ReConfigResult::SUCCESS_PERFORMED;
         state.set_result(deferred.number, result);
+        if let Some(answered) = &mut state.answered {
+            answered.request = None;
+        }
         self.perform_incoming_reset(deferred.streams, context);
         let response = ReConfigResponse {
             response_sequence_number: deferred.number,
@@ -140,16 +147,36 @@ impl Association {
         for request in requests {
             responses.push(self.answer(path, request, context));
         }
-        let chunk = encode(responses.iter().copied().map(Parameter::ReConfigResponse));
+        let request = self.answer_by_request(path, requests, &responses, context);
+        let chunk = encode(responses.iter().copied().map(Parameter::ReConfigResponse))
+            .filter(|_| request.is_none());
         if is_new && let Some(state) = &mut self.re_configuration {
-            state.answered = Some(AnsweredRequests {
-                responses,
-                request: None,
-            });
+            state.answered = Some(AnsweredRequests { responses, request });
         }
         if let Some(chunk) = chunk {
             self.send_answer(path, chunk, context);
         }
+    }
+
+    /// Sends our own request at once that answers an Incoming SSN Reset Request, if there is one and it may
+    /// leave yet; gives it (section 5.2.3, F1). The response to an Outgoing SSN Reset Request goes with it.
+    fn answer_by_request(
+        &mut self,
+        path: PathId,
+        requests: &[PeerRequest<'_>],
+        responses: &[ReConfigResponse],
+        context: &Context<'_>,
+    ) -> Option<EncodedChunk> {
+        let (last, before) = responses.split_last()?;
+        let is_reset = matches!(requests.last(), Some(PeerRequest::IncomingReset(_)));
+        if !is_reset || last.result != ReConfigResult::IN_PROGRESS {
+            return None;
+        }
+        let chunk = self.advance_re_configuration(before.first().copied(), context.now)?;
+        // RFC 9260 section 6.4.
+        self.control
+            .redirect(RequestKind::ReConfiguration, self.reply_path(path));
+        Some(chunk)
     }
 
     /// Does what a request asks for, if it may be; gives the response.
@@ -164,19 +191,28 @@ impl Association {
             .re_configuration
             .as_mut()
             .is_some_and(|state| state.expect(number));
+        let mut next_tsns = None;
         let result = match request {
+            PeerRequest::AssociationReset(_) => {
+                // D3 and D4.
+                let result = if is_expected {
+                    self.answer_association_reset(context)
+                } else {
+                    ReConfigResult::ERROR_BAD_SEQUENCE_NUMBER
+                };
+                next_tsns = Some(self.next_tsns());
+                result
+            }
             _ if !is_expected => ReConfigResult::ERROR_BAD_SEQUENCE_NUMBER,
             PeerRequest::OutgoingReset(reset) => self.answer_outgoing_reset(path, reset, context),
             PeerRequest::AddOutgoing(add) => self.answer_add_outgoing(add, context),
             PeerRequest::AddIncoming(add) => self.answer_add_incoming(add, context),
-            PeerRequest::IncomingReset(_) | PeerRequest::AssociationReset(_) => {
-                ReConfigResult::DENIED
-            }
+            PeerRequest::IncomingReset(reset) => self.answer_incoming_reset(reset, context),
         };
         ReConfigResponse {
             response_sequence_number: number,
             result,
-            next_tsns: None,
+            next_tsns,
         }
     }
 
@@ -223,6 +259,84 @@ impl Association {
         ReConfigResult::SUCCESS_PERFORMED
     }
 
+    /// Section 5.2.3. `IN_PROGRESS` says that a request of ours is to follow.
+    fn answer_incoming_reset(
+        &mut self,
+        reset: &IncomingSsnResetRequest<'_>,
+        context: &Context<'_>,
+    ) -> ReConfigResult {
+        if !context.config.re_configuration_policy.reset_streams
+            || reset.streams.len() > MOST_STREAMS
+        {
+            return ReConfigResult::DENIED;
+        }
+        let count = self.sender.streams();
+        if reset.streams.iter().any(|stream: u16| stream >= count) {
+            return ReConfigResult::ERROR_WRONG_SSN;
+        }
+        let Some(state) = &mut self.re_configuration else {
+            return ReConfigResult::DENIED;
+        };
+        let streams: Vec<u16> = reset.streams.iter().collect();
+        let covers = |other: &Request| match other {
+            Request::OutgoingReset { streams: other, .. } => {
+                let set = StreamSet::of_list(other.iter().copied());
+                set == StreamSet::All
+                    || !streams.is_empty() && streams.iter().all(|stream| set.contains(*stream))
+            }
+            _ => false,
+        };
+        let mut outstanding = state.outstanding.iter().map(|one| &one.request);
+        if outstanding.any(covers) || self.sender.is_fresh(&StreamSet::of_list(streams.clone())) {
+            return ReConfigResult::SUCCESS_NOTHING_TO_DO;
+        }
+        // The peer may have one request in flight. If ours waits for one of the peer's in its turn, ours
+        // is first.
+        let waits_for_peer = state.outstanding.iter().any(|one| {
+            matches!(
+                one.request,
+                Request::IncomingReset { .. } | Request::AssociationReset
+            )
+        });
+        let is_busy = state.wanted.iter().flatten().any(|request| {
+            matches!(request, Request::OutgoingReset { answers, .. } if answers.is_some())
+        });
+        if waits_for_peer || is_busy {
+            return ReConfigResult::ERROR_REQUEST_ALREADY_IN_PROGRESS;
+        }
+        self.want(vec![Request::OutgoingReset {
+            streams,
+            answers: Some(reset.request_sequence_number),
+        }]);
+        ReConfigResult::IN_PROGRESS
+    }
+
+    /// Section 5.2.4.
+    fn answer_association_reset(&mut self, context: &mut Context<'_>) -> ReConfigResult {
+        let Some(state) = &self.re_configuration else {
+            return ReConfigResult::DENIED;
+        };
+        if !context.config.re_configuration_policy.reset_association {
+            return ReConfigResult::DENIED;
+        }
+        if state.is_busy() || state.deferred.is_some() {
+            return ReConfigResult::ERROR_REQUEST_ALREADY_IN_PROGRESS;
+        }
+        // G1 and G2: the peer's TSNs of before count as old for half of the number space.
+        let next_local = self.sender.next_tsn();
+        let next_peer = self.receiver.cumulative().next() + (1 << 31);
+        self.begin_anew(next_local, next_peer, context);
+        ReConfigResult::SUCCESS_PERFORMED
+    }
+
+    /// What both sides send next.
+    fn next_tsns(&self) -> NextTsns {
+        NextTsns {
+            sender: self.sender.next_tsn(),
+            receiver: self.receiver.cumulative().next(),
+        }
+    }
+
     /// Section 5.2.5.
     fn answer_add_outgoing(
         &mut self,
@@ -266,17 +380,21 @@ impl Association {
         if add.new_streams == 0 {
             return ReConfigResult::SUCCESS_NOTHING_TO_DO;
         }
-        let sum = self.sender.streams().checked_add(add.new_streams);
-        if sum.is_none_or(|sum| sum > context.config.max_outbound_streams) {
+        let Some(state) = &self.re_configuration else {
+            return ReConfigResult::DENIED;
+        };
+        let under_way = state.outstanding.iter().map(|one| match one.request {
+            Request::AddOutgoing(count) => usize::from(count),
+            _ => 0,
+        });
+        let sum = usize::from(self.sender.streams())
+            + under_way.sum::<usize>()
+            + usize::from(add.new_streams);
+        if sum > usize::from(context.config.max_outbound_streams) {
             return ReConfigResult::DENIED;
         }
-        let is_busy = self.re_configuration.as_ref().is_some_and(|state| {
-            let wanted = state.wanted.iter().flatten();
-            let outstanding = state.outstanding.iter().map(|one| &one.request);
-            let mut all = wanted.chain(outstanding);
-            all.any(|request| matches!(request, Request::AddOutgoing(_)))
-        });
-        if is_busy {
+        let mut wanted = state.wanted.iter().flatten();
+        if wanted.any(|request| matches!(request, Request::AddOutgoing(_))) {
             return ReConfigResult::ERROR_REQUEST_ALREADY_IN_PROGRESS;
         }
         self.want(vec![Request::AddOutgoing(add.new_streams)]);

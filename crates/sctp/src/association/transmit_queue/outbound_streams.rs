@@ -62,9 +62,15 @@ impl OutboundStreams {
         self.used.get_mut(index)
     }
 
+    /// The numbers of those that have been used.
+    pub(super) fn used(&self) -> impl Iterator<Item = u16> + use<> {
+        (0..).take(self.used.len()).map(|number: u32| number as u16)
+    }
+
     /// All that have been used.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut OutboundStream)> {
-        (0..).zip(&mut self.used)
+        let used = self.used.iter_mut().zip(0..);
+        used.map(|(stream, number)| (number, stream))
     }
 }
 
@@ -79,6 +85,11 @@ impl OutboundStream {
         let assigned = *next;
         *next = next.next();
         assigned
+    }
+
+    /// Whether no message has a number yet.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.next_ordered == Mid(0) && self.next_unordered == Mid(0)
     }
 
     /// Begins to count anew.

@@ -1,6 +1,9 @@
 //! Re-configuration of streams (RFC 6525): what `docs/extensions/rfc6525.md` names as tests.
 
 mod answers;
+mod association_reset;
+mod outgoing_reset;
+mod pairs;
 mod requests;
 
 use std::time::Duration;
@@ -156,7 +159,9 @@ fn events(scripted: &Scripted) -> Vec<&Event> {
         .filter(|event| {
             matches!(
                 event,
-                Event::StreamReset { .. } | Event::StreamChange { .. }
+                Event::StreamReset { .. }
+                    | Event::AssociationReset { .. }
+                    | Event::StreamChange { .. }
             )
         })
         .collect()

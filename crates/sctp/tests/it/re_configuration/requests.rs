@@ -19,6 +19,7 @@ use crate::rfc9260::scripted::{PEER_TSN, Scripted, at, peer, types};
 fn incoming(streams: &[u16]) -> StreamReset {
     StreamReset {
         incoming: Some(streams.to_vec()),
+        ..StreamReset::default()
     }
 }
 
