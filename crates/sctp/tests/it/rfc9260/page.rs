@@ -1,4 +1,5 @@
-//! Keeps `docs/rfc9260.md` true: what it names exists, and what it calls open is listed as open.
+//! Keeps `docs/rfc9260.md` and the pages of extensions true: what they name exists, and what the first calls open is
+//! listed as open.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +8,9 @@ use std::time::Duration;
 
 use sctp::EndpointConfig;
 
-/// One row of the page's tables.
+/// One row of the tables of a page.
 struct Row {
+    /// Page and id.
     id: String,
     code: Vec<Reference>,
     tests: Vec<Reference>,
@@ -25,8 +27,18 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+const RFC_9260: &str = "rfc9260.md";
+
 fn page() -> String {
-    fs::read_to_string(repository().join("docs/rfc9260.md")).expect("the page is there")
+    fs::read_to_string(repository().join("docs").join(RFC_9260)).expect("the page is there")
+}
+
+/// Names of all pages below `docs`.
+fn pages() -> Vec<String> {
+    let extensions = fs::read_dir(repository().join("docs/extensions")).expect("they are there");
+    let names = extensions.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| format!("extensions/{}", name.to_str().expect("a name")));
+    std::iter::once(RFC_9260.to_owned()).chain(names).collect()
 }
 
 fn references(cell: &str) -> Vec<Reference> {
@@ -46,7 +58,11 @@ fn references(cell: &str) -> Vec<Reference> {
 }
 
 fn rows() -> Vec<Row> {
-    let page = page();
+    pages().iter().flat_map(|page| rows_of(page)).collect()
+}
+
+fn rows_of(name: &str) -> Vec<Row> {
+    let page = fs::read_to_string(repository().join("docs").join(name)).expect("the page is there");
     let mut rows = Vec::new();
     for line in page.lines().filter(|line| line.starts_with("| ")) {
         let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -55,7 +71,7 @@ fn rows() -> Vec<Row> {
         }
         assert_eq!(cells.len(), 6, "cells: {line}");
         rows.push(Row {
-            id: cells[0].to_owned(),
+            id: format!("{name} {}", cells[0]),
             code: references(cells[3]),
             tests: references(cells[4]),
             status: cells[5].to_owned(),
@@ -83,7 +99,7 @@ fn has_word(text: &str, name: &str) -> bool {
 }
 
 #[test]
-fn what_the_page_names_exists() {
+fn what_the_pages_name_exists() {
     let mut missing = Vec::new();
     for row in rows() {
         for (references, below, is_test) in [
@@ -131,7 +147,7 @@ fn each_row_says_where_it_stands() {
             assert!(!row.tests.is_empty(), "{}: which test?", row.id);
         }
     }
-    assert!(ids.len() > 300);
+    assert!(ids.len() > 300, "{}", ids.len());
 }
 
 #[test]
@@ -144,10 +160,10 @@ fn what_is_open_is_listed_at_the_head() {
         .into_iter()
         .map(|reference| reference.file)
         .collect();
-    let open: BTreeSet<_> = rows()
+    let open: BTreeSet<_> = rows_of(RFC_9260)
         .into_iter()
         .filter(|row| row.status == "open")
-        .map(|row| row.id)
+        .map(|row| row.id.replace(&format!("{RFC_9260} "), ""))
         .collect();
     assert_eq!(listed, open);
 }
