@@ -63,3 +63,17 @@ fn settings_are_moved_into_bounds() {
     assert_eq!(config.association.path.rto_alpha, 1.0 / 8.0);
     assert_eq!(config.association.path.rto_beta, 1.0);
 }
+
+#[test]
+fn a_setting_is_made_on_any_struct_that_contains_it() {
+    let rto_min = Duration::from_millis(200);
+    let path = PathConfig::default().rto_min(rto_min);
+    let association = AssociationConfig::default().rto_min(rto_min).a_rwnd(5000);
+    assert_eq!(
+        association,
+        AssociationConfig::default().path(path).a_rwnd(5000)
+    );
+    assert_eq!(association.path.rto_min, rto_min);
+    let endpoint = EndpointConfig::default().rto_min(rto_min).a_rwnd(5000);
+    assert_eq!(endpoint, EndpointConfig::default().association(association));
+}

@@ -227,3 +227,21 @@ fn shrinks_the_window_after_idle_time() {
     assert_eq!(path.status().cwnd, 4 * path.pmdcs());
     assert_eq!(path.status().ssthresh, cwnd);
 }
+
+#[test]
+fn settings_of_its_own_outlive_those_of_the_association_and_a_restart() {
+    let mut path = path();
+    let own = config()
+        .path
+        .rto_initial(Duration::from_secs(3))
+        .rto_min(Duration::ZERO);
+    path.configure(own, &config());
+    let changed = config().rto_initial(Duration::from_secs(7));
+    let fresh = path.restarted(PathId::FIRST, PathState::Active, &changed);
+    assert_eq!(fresh.rto(), Duration::from_secs(3));
+    path.measure(Instant::now(), Duration::ZERO, &changed);
+    assert!(
+        path.rto() < config().path.rto_min,
+        "bounded to a millisecond only"
+    );
+}
