@@ -113,6 +113,7 @@ mod tests {
         MessageFragment {
             stream: 1,
             mid: Mid(mid),
+            fsn: None,
             ppid: 2,
             context: mid + 100,
             unordered: false,

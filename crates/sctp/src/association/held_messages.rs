@@ -1,9 +1,9 @@
 //! Messages of after a reset of their streams that cannot be done yet (RFC 6525 section 5.2.2, E2).
 
-use super::received_tsns::TsnRange;
+use super::received_tsns::{MessageTsns, TsnRange};
 use super::stream_set::StreamSet;
 use crate::ReceivedMessage;
-use crate::packet::Tsn;
+use crate::packet::{Mid, Tsn};
 
 /// The messages, and which ones they are.
 #[derive(Debug)]
@@ -11,7 +11,16 @@ pub(crate) struct HeldMessages {
     /// The last TSN of before the reset.
     last: Tsn,
     streams: StreamSet,
-    messages: Vec<(ReceivedMessage, TsnRange)>,
+    messages: Vec<HeldMessage>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct HeldMessage {
+    pub(crate) message: ReceivedMessage,
+    /// Its MID, or stream sequence number.
+    pub(crate) number: Mid,
+    pub(crate) tsns: MessageTsns,
 }
 
 impl HeldMessages {
@@ -24,14 +33,18 @@ impl HeldMessages {
         }
     }
 
-    /// Whether a message on that stream that begins with this TSN is to be held.
-    pub(crate) fn holds(&self, stream: u16, first: Tsn) -> bool {
-        first > self.last && self.streams.contains(stream)
+    /// Whether a message on that stream that has this TSN is to be held.
+    pub(crate) fn holds(&self, stream: u16, tsn: Tsn) -> bool {
+        tsn > self.last && self.streams.contains(stream)
     }
 
     /// Takes one in.
-    pub(crate) fn push(&mut self, message: ReceivedMessage, tsns: TsnRange) {
-        self.messages.push((message, tsns));
+    pub(crate) fn push(&mut self, message: ReceivedMessage, number: Mid, tsns: MessageTsns) {
+        self.messages.push(HeldMessage {
+            message,
+            number,
+            tsns,
+        });
     }
 
     /// How many there are.
@@ -40,23 +53,20 @@ impl HeldMessages {
     }
 
     /// The TSNs of each.
-    pub(crate) fn tsns(&self) -> impl Iterator<Item = TsnRange> {
-        self.messages.iter().map(|(_, tsns)| *tsns)
+    pub(crate) fn tsns(&self) -> impl Iterator<Item = &MessageTsns> {
+        self.messages.iter().map(|held| &held.tsns)
     }
 
-    /// Throws away those above `limit`; `on_removed` hears TSNs and bytes of each.
+    /// Throws away those above `limit`; `on_removed` hears all TSNs, and bytes.
     pub(crate) fn renege(&mut self, limit: Tsn, mut on_removed: impl FnMut(TsnRange, usize)) {
-        self.messages.retain(|(message, tsns)| {
-            let stays = tsns.first <= limit;
-            if !stays {
-                on_removed(*tsns, message.payload.len());
-            }
-            stays
+        self.messages.retain(|held| {
+            held.tsns
+                .stay_below(limit, held.message.payload.len(), &mut on_removed)
         });
     }
 
     /// Gives them, in the order in which they became whole.
-    pub(crate) fn release(self) -> impl Iterator<Item = (ReceivedMessage, TsnRange)> {
+    pub(crate) fn release(self) -> impl Iterator<Item = HeldMessage> {
         self.messages.into_iter()
     }
 }

@@ -146,7 +146,6 @@ impl Association {
         let recognized = match raw.chunk_type() {
             ChunkType::AUTH => extensions.authentication,
             ChunkType::NR_SACK => extensions.nr_sack,
-            ChunkType::I_DATA => extensions.interleaving,
             ChunkType::ASCONF | ChunkType::ASCONF_ACK => extensions.address_reconfiguration,
             ChunkType::RE_CONFIG => extensions.re_configuration,
             ChunkType::FORWARD_TSN | ChunkType::I_FORWARD_TSN => extensions.partial_reliability,
@@ -167,7 +166,8 @@ impl Association {
         context: &mut Context<'_>,
     ) -> bool {
         match chunk {
-            Chunk::Data(data) => self.handle_data(received, &data, context),
+            Chunk::Data(data) => self.handle_data(received, (&data).into(), context),
+            Chunk::IData(data) => self.handle_data(received, (&data).into(), context),
             Chunk::Sack(sack) => self.handle_sack(&sack, context),
             Chunk::InitAck(init) => self.handle_init_ack(received, &init, context),
             Chunk::CookieAck => self.handle_cookie_ack(received, context),
@@ -187,12 +187,10 @@ impl Association {
             Chunk::Error(error) => self.handle_error(error, context),
             // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
             Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
-            Chunk::Auth(_)
-            | Chunk::NrSack(_)
-            | Chunk::IData(_)
-            | Chunk::AsconfAck(_)
-            | Chunk::Asconf(_)
-            | Chunk::IForwardTsn(_) => context.statistics.drops.chunks += 1,
+            Chunk::Auth(_) | Chunk::NrSack(_) | Chunk::AsconfAck(_) | Chunk::Asconf(_) => {
+                context.statistics.drops.chunks += 1
+            }
+            Chunk::IForwardTsn(chunk) => self.handle_i_forward_tsn(received, &chunk, context),
             Chunk::ReConfig(chunk) => self.handle_re_config(received.path, chunk, context),
             Chunk::ForwardTsn(chunk) => self.handle_forward_tsn(received, &chunk, context),
             Chunk::Pad(_) => {}

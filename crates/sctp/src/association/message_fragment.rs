@@ -1,10 +1,11 @@
-//! What a chunk with user data carries (RFC 9260 section 6.9): a user message, or a fragment of one.
+//! What a DATA or I-DATA chunk carries (RFC 9260 section 6.9, RFC 8260 section 2.1): a user message, or a
+//! fragment of one.
 
 use bytes::Bytes;
 
 use super::limit::Limit;
 use crate::SendInfo;
-use crate::packet::{Data, Mid, Ssn, Tsn};
+use crate::packet::{Data, DoesNotFit, Fragment, IData, Mid, PacketWriter, Ssn, Tsn};
 
 /// A user message, or a fragment of one, as its chunk carries it; the TSN is not part of it.
 #[derive(Debug, Clone)]
@@ -12,6 +13,8 @@ pub(crate) struct MessageFragment {
     pub(crate) stream: u16,
     /// Numbers the message among the ordered or the unordered ones of its stream.
     pub(crate) mid: Mid,
+    /// Numbers it within its message; `None` when it leaves in a DATA chunk, where TSNs do that.
+    pub(crate) fsn: Option<u32>,
     pub(crate) ppid: u32,
     /// The user's, see [`SendInfo::context`].
     pub(crate) context: u32,
@@ -25,18 +28,40 @@ pub(crate) struct MessageFragment {
 }
 
 impl MessageFragment {
-    /// The DATA chunk with which it goes out.
-    pub(crate) fn chunk(&self, tsn: Tsn, immediate: bool) -> Data<'_> {
-        Data {
-            immediate: self.immediate || immediate,
-            unordered: self.unordered,
-            beginning: self.beginning,
-            ending: self.ending,
-            tsn,
-            stream: self.stream,
-            ssn: self.ssn(),
-            ppid: self.ppid,
-            user_data: &self.payload,
+    /// Writes the chunk in which it goes out.
+    pub(crate) fn write(
+        &self,
+        tsn: Tsn,
+        immediate: bool,
+        writer: &mut PacketWriter<'_>,
+    ) -> Result<(), DoesNotFit> {
+        let immediate = self.immediate || immediate;
+        match self.fsn {
+            None => writer.data(&Data {
+                immediate,
+                unordered: self.unordered,
+                beginning: self.beginning,
+                ending: self.ending,
+                tsn,
+                stream: self.stream,
+                ssn: self.ssn(),
+                ppid: self.ppid,
+                user_data: &self.payload,
+            }),
+            Some(fsn) => writer.i_data(&IData {
+                immediate,
+                unordered: self.unordered,
+                ending: self.ending,
+                tsn,
+                stream: self.stream,
+                mid: self.mid,
+                fragment: if self.beginning {
+                    Fragment::First { ppid: self.ppid }
+                } else {
+                    Fragment::Later { fsn }
+                },
+                user_data: &self.payload,
+            }),
         }
     }
 
@@ -58,10 +83,11 @@ impl MessageFragment {
         (self.stream, self.unordered, self.mid) == (other.stream, other.unordered, other.mid)
     }
 
-    /// The size of that DATA chunk with its padding, in bytes: what it counts for in congestion
-    /// control (section 7.2).
+    /// The size of that chunk with its padding, in bytes: what it counts for in congestion control
+    /// (RFC 9260 section 7.2).
     pub(crate) fn chunk_size(&self) -> usize {
-        (Data::OVERHEAD + self.payload.len()).next_multiple_of(4)
+        let overhead = overhead(self.fsn.is_some());
+        (overhead + self.payload.len()).next_multiple_of(4)
     }
 
     /// Stream sequence numbers count ordered messages from 0 on, as MIDs do (section 6.5).
@@ -74,14 +100,25 @@ impl MessageFragment {
     }
 }
 
+/// What an I-DATA chunk, if `interleaving`, or else a DATA chunk takes beside its user data and padding.
+pub(crate) fn overhead(interleaving: bool) -> usize {
+    if interleaving {
+        IData::OVERHEAD
+    } else {
+        Data::OVERHEAD
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{Chunk, Packet};
 
-    fn fragment(mid: u32, unordered: bool) -> MessageFragment {
+    fn fragment(mid: u32, fsn: Option<u32>, unordered: bool) -> MessageFragment {
         MessageFragment {
             stream: 1,
             mid: Mid(mid),
+            fsn,
             ppid: 2,
             context: 3,
             unordered,
@@ -95,14 +132,42 @@ mod tests {
 
     #[test]
     fn counts_chunks_with_header_and_padding() {
-        assert_eq!(fragment(0, false).chunk_size(), 24);
+        assert_eq!(fragment(0, None, false).chunk_size(), 24);
+        assert_eq!(fragment(0, Some(0), false).chunk_size(), 28);
     }
 
     #[test]
     fn ordered_messages_alone_have_stream_sequence_numbers() {
-        let ssn = |mid, unordered| fragment(mid, unordered).chunk(Tsn(1), false).ssn;
+        let ssn = |mid, unordered| fragment(mid, None, unordered).ssn();
         assert_eq!(ssn(7, false), Ssn(7));
         assert_eq!(ssn(65_537, false), Ssn(1), "goes around");
         assert_eq!(ssn(7, true), Ssn(0));
+    }
+
+    #[test]
+    fn the_first_i_data_chunk_has_the_ppid_and_the_others_their_number() {
+        let read = |fragment: MessageFragment| {
+            let mut buffer = bytes::BytesMut::new();
+            let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 100);
+            fragment.write(Tsn(9), true, &mut writer).unwrap();
+            let packet = writer.finish();
+            let Some(Ok(Chunk::IData(data))) = Packet::read(&packet).unwrap().chunks().next()
+            else {
+                panic!("an I-DATA chunk was written");
+            };
+            assert_eq!(
+                (data.tsn, data.mid, data.immediate),
+                (Tsn(9), Mid(70_000), true)
+            );
+            data.fragment
+        };
+        let first = fragment(70_000, Some(0), false);
+        let later = MessageFragment {
+            beginning: false,
+            fsn: Some(4),
+            ..first.clone()
+        };
+        assert_eq!(read(first), Fragment::First { ppid: 2 });
+        assert_eq!(read(later), Fragment::Later { fsn: 4 });
     }
 }

@@ -30,6 +30,7 @@ mod karn;
 mod limit;
 mod local_addresses;
 mod message_fragment;
+mod message_key;
 mod output;
 mod outstanding;
 mod path;
@@ -39,6 +40,7 @@ mod path_mtu;
 mod paths;
 mod re_configuration;
 mod reassembly;
+mod received_data;
 mod received_tsns;
 mod receiver;
 mod rtt;
@@ -167,7 +169,7 @@ impl Association {
             paths_version: 1,
             routing: Routing::new(),
             extensions: Extensions::NONE,
-            receiver: Receiver::new(Tsn(0), 0, config),
+            receiver: Receiver::new(Tsn(0), 0, false, config),
             sender: Sender::new(
                 initial_tsn,
                 config.outbound_streams,
@@ -221,6 +223,7 @@ impl Association {
             receiver: Receiver::new(
                 cookie.peer_initial_tsn,
                 cookie.capabilities.inbound_streams,
+                cookie.capabilities.extensions.interleaving,
                 config,
             ),
             sender: Sender::new(

@@ -13,6 +13,67 @@ pub(crate) struct TsnRange {
     pub(crate) last: Tsn,
 }
 
+/// The TSNs of a message; none when it cannot be taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct MessageTsns {
+    /// The lowest ones.
+    first: Option<TsnRange>,
+    /// The others, where other chunks came between those of the message; ascending.
+    more: Vec<TsnRange>,
+}
+
+impl MessageTsns {
+    /// Adds a TSN above all others.
+    pub(crate) fn push(&mut self, tsn: Tsn) {
+        match self.more.last_mut().or(self.first.as_mut()) {
+            Some(range) if range.last.next() == tsn => range.last = tsn,
+            Some(_) => self.more.push(TsnRange {
+                first: tsn,
+                last: tsn,
+            }),
+            None => *self = MessageTsns::from(tsn),
+        }
+    }
+
+    /// The lowest one.
+    pub(crate) fn lowest(&self) -> Option<Tsn> {
+        self.first.map(|range| range.first)
+    }
+
+    /// Whether a message of so many bytes stays when what lies above `limit` is thrown away. If not,
+    /// `on_removed` hears all its TSNs, and its bytes with the first of them.
+    pub(crate) fn stay_below(
+        &self,
+        limit: Tsn,
+        mut bytes: usize,
+        mut on_removed: impl FnMut(TsnRange, usize),
+    ) -> bool {
+        let stays = self.lowest().is_none_or(|lowest| lowest <= limit);
+        if !stays {
+            for range in self.first.iter().chain(&self.more) {
+                on_removed(*range, std::mem::take(&mut bytes));
+            }
+        }
+        stays
+    }
+}
+
+impl From<TsnRange> for MessageTsns {
+    fn from(range: TsnRange) -> MessageTsns {
+        MessageTsns {
+            first: Some(range),
+            more: Vec::new(),
+        }
+    }
+}
+
+impl From<Tsn> for MessageTsns {
+    fn from(tsn: Tsn) -> MessageTsns {
+        let (first, last) = (tsn, tsn);
+        TsnRange { first, last }.into()
+    }
+}
+
 /// What a TSN that arrives is to this association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {

@@ -10,18 +10,20 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::acknowledge::{Acknowledgement, PacketSummary};
+use super::message_key::MessageKey;
 use super::path_id::PathId;
-use super::reassembly::{CompletedMessage, Fragment, Reassembly, ReassemblyError};
-use super::received_tsns::{Arrival, Bounds, ReceivedTsns, TsnRange};
+use super::reassembly::{CompletedMessage, Fragment, Reassembly, ReassemblyError, reassembly};
+use super::received_data::ReceivedData;
+use super::received_tsns::{Arrival, Bounds, ReceivedTsns};
 use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
 use super::stream_set::StreamSet;
-use super::streams::{InboundStreams, PartialMessage, SequenceNumberReused};
-use crate::packet::{Data, PacketWriter, Sack, Tsn};
+use super::streams::{InboundStreams, NumberReused};
+use crate::packet::{PacketWriter, Sack, Tsn};
 use crate::{AssociationConfig, ReceivedMessage};
 pub(crate) use forward_tsn::Forwarding;
 use window::least_window;
 
-/// What became of a DATA chunk.
+/// What became of a DATA or I-DATA chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reception {
     /// Taken.
@@ -36,7 +38,7 @@ pub(crate) enum Reception {
     InvalidStream,
 }
 
-/// A DATA chunk that ends the association.
+/// A DATA or I-DATA chunk that ends the association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FatalData {
     /// It has no user data (section 6.2).
@@ -49,7 +51,7 @@ pub(crate) enum FatalData {
     Violation(&'static str),
 }
 
-/// Why there is no room for a DATA chunk.
+/// Why there is no room for a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FullBuffer {
     /// The association holds all that it may.
@@ -62,7 +64,9 @@ enum FullBuffer {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     tsns: ReceivedTsns,
-    reassembly: Reassembly,
+    /// The peer sends I-DATA, and no DATA (RFC 8260 section 2.2.1).
+    interleaved: bool,
+    reassembly: Box<dyn Reassembly>,
     streams: InboundStreams,
     acknowledgement: Acknowledgement,
     /// What came in the packet that is being handled.
@@ -80,8 +84,13 @@ pub(crate) struct Receiver {
     promised: usize,
     /// The user was told that there is something to receive.
     readable_reported: bool,
-    /// The end of this message will never be delivered, although parts of it were.
-    aborted: Option<PartialMessage>,
+    /// The ends of these messages will never be delivered, although parts of them were.
+    aborted: Vec<MessageKey>,
+    /// Of interleaved messages, no part could be delivered when all were looked at, and the user has
+    /// received nothing since.
+    no_part_is_next: bool,
+    /// The peer has skipped messages: more fragments of them may be on their way.
+    has_skipped: bool,
     /// Chunks taken back in favour of others that filled holes, and not told yet.
     reneged: u64,
     /// Bytes of the chunk that comes next, if it was dropped because all associations together hold
@@ -90,12 +99,19 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver for a peer whose first TSN will be `initial`, on `streams` streams.
-    pub(crate) fn new(initial: Tsn, streams: u16, config: &AssociationConfig) -> Receiver {
+    /// A receiver for a peer whose first TSN will be `initial`, on `streams` streams. `interleaved` says
+    /// whether it sends I-DATA.
+    pub(crate) fn new(
+        initial: Tsn,
+        streams: u16,
+        interleaved: bool,
+        config: &AssociationConfig,
+    ) -> Receiver {
         Receiver {
             tsns: ReceivedTsns::new(initial, bounds_of(config)),
-            reassembly: Reassembly::new(initial, config.max_message_size),
-            streams: InboundStreams::new(streams),
+            interleaved,
+            reassembly: reassembly(interleaved, initial, config.max_message_size),
+            streams: InboundStreams::new(streams, interleaved),
             acknowledgement: Acknowledgement::new(),
             packet: PacketSummary::default(),
             copies: SharedCopies::default(),
@@ -104,7 +120,9 @@ impl Receiver {
             out_of_order: 0,
             promised: config.a_rwnd as usize,
             readable_reported: false,
-            aborted: None,
+            aborted: Vec::new(),
+            no_part_is_next: false,
+            has_skipped: false,
             reneged: 0,
             starved: None,
         }
@@ -119,8 +137,14 @@ impl Receiver {
     }
 
     /// Begins anew for a peer that restarted; messages that were ready stay.
-    pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, config: &AssociationConfig) {
-        let mut fresh = Receiver::new(initial, streams, config);
+    pub(crate) fn restart(
+        &mut self,
+        initial: Tsn,
+        streams: u16,
+        interleaved: bool,
+        config: &AssociationConfig,
+    ) {
+        let mut fresh = Receiver::new(initial, streams, interleaved, config);
         fresh.aborted = self.streams.close();
         while let Some(message) = self.streams.pop() {
             fresh.streams.keep_ready(message);
@@ -134,7 +158,7 @@ impl Receiver {
     pub(crate) fn close(&mut self) {
         self.aborted = self.streams.close();
         self.tsns = ReceivedTsns::new(Tsn(0), Bounds::default());
-        self.reassembly = Reassembly::new(Tsn(0), 0);
+        self.reassembly = reassembly(self.interleaved, Tsn(0), 0);
         self.acknowledgement = Acknowledgement::new();
         self.copies.end_packet();
         self.buffered = self.streams.ready_bytes();
@@ -142,9 +166,9 @@ impl Receiver {
         self.starved = None;
     }
 
-    /// The message of which parts were delivered, if its end will never be; said once.
-    pub(crate) fn take_aborted(&mut self) -> Option<PartialMessage> {
-        self.aborted.take()
+    /// The messages of which parts were delivered, and whose ends will never be; each said once.
+    pub(crate) fn take_aborted(&mut self) -> Vec<MessageKey> {
+        std::mem::take(&mut self.aborted)
     }
 
     /// How many streams the peer may use.
@@ -189,16 +213,22 @@ impl Receiver {
         tsn < self.tsns.highest() && self.tsns.classify(tsn) == Arrival::New
     }
 
-    /// Takes in a DATA chunk of `packet` that came on `path`. `budget` is how many more bytes the
-    /// endpoint may hold.
+    /// Takes in a DATA or I-DATA chunk of `packet` that came on `path`. `budget` is how many more bytes
+    /// the endpoint may hold.
     pub(crate) fn handle_data(
         &mut self,
-        data: &Data<'_>,
+        data: ReceivedData<'_>,
         packet: &Bytes,
         path: PathId,
         budget: usize,
         config: &AssociationConfig,
     ) -> Result<Reception, FatalData> {
+        // RFC 8260 section 2.2.3.
+        match (data.interleaved, self.interleaved) {
+            (false, true) => return Err(FatalData::Violation("DATA in place of I-DATA")),
+            (true, false) => return Err(FatalData::Violation("I-DATA in place of DATA")),
+            _ => {}
+        }
         if data.user_data.is_empty() {
             return Err(FatalData::NoUserData);
         }
@@ -236,6 +266,13 @@ impl Receiver {
             self.refused(data.tsn, size, full, config)?;
             return Ok(Reception::NoRoom);
         }
+        if self.interleaved && self.streams.has_arrived(data.message(), data.tsn) {
+            if !self.has_skipped {
+                return Err(NUMBER_REUSED);
+            }
+            self.record(data.tsn);
+            return Ok(Reception::Accepted);
+        }
         // A slice of a packet holds all of it in memory.
         let payload = if size.saturating_mul(MAX_HELD_TO_PAYLOAD) < packet.len() {
             let end = data.user_data.as_ptr_range().end as usize;
@@ -252,21 +289,18 @@ impl Receiver {
                 stream: data.stream,
                 ppid: data.ppid,
                 unordered: data.unordered,
-                ssn: data.ssn.0,
+                ssn: data.mid.0 as u16,
                 payload,
                 end_of_record: true,
             };
-            let tsns = TsnRange {
-                first: data.tsn,
-                last: data.tsn,
-            };
             Some(CompletedMessage {
                 message,
-                tsns,
+                mid: data.mid,
+                tsns: data.tsn.into(),
                 is_rest: false,
             })
         } else {
-            self.reassemble(data, payload)?
+            self.reassemble(&data, payload)?
         };
         self.record(data.tsn);
         if data.tsn <= self.tsns.cumulative() {
@@ -276,15 +310,19 @@ impl Receiver {
         self.promised = self.promised.saturating_sub(size);
         let waiting = self.streams.waiting();
         let mut held_back = message.is_none();
+        let mut latest = data.message();
         if let Some(completed) = message {
-            let CompletedMessage { message, tsns, .. } = completed;
+            let CompletedMessage {
+                message, mid, tsns, ..
+            } = completed;
             let pushed = if completed.is_rest {
-                self.streams.push_rest(message, tsns)
+                self.streams.push_rest(message, mid, data.tsn, tsns)
             } else {
-                self.streams.push(message, tsns)
+                self.streams.push(message, mid, data.tsn, tsns)
             };
-            pushed.map_err(|_| FatalData::Violation("stream sequence number used twice"))?;
+            pushed.map_err(|_| NUMBER_REUSED)?;
             held_back = self.streams.waiting() > waiting;
+            latest.mid = self.streams.next_mid(latest.stream);
         }
         if !self.tsns.has_gaps() {
             self.out_of_order = 0;
@@ -297,7 +335,7 @@ impl Receiver {
             ));
         }
         self.join_fragments(config);
-        self.deliver_part(budget.saturating_sub(size), config);
+        self.deliver_part(Some(latest), budget.saturating_sub(size), config);
         Ok(Reception::Accepted)
     }
 
@@ -326,8 +364,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Has the fragments of the message at the cumulative TSN count as none, when the association
-    /// holds as many as it may: the message may have more of them.
+    /// Joins fragments, so that they count less, when the association holds as many as it may: there may
+    /// have to be more of them.
     fn join_fragments(&mut self, config: &AssociationConfig) {
         if self.held() >= config.max_received_messages {
             self.reassembly.join_fragments(self.tsns.cumulative());
@@ -336,43 +374,64 @@ impl Receiver {
 
     /// Delivers what has arrived of a message that is not whole (section 6.9), if it is too large
     /// to wait for its end, or there is no room for a packet more of it and the user has nothing
-    /// else to receive that would make some.
-    fn deliver_part(&mut self, budget: usize, config: &AssociationConfig) {
-        if !config.delivers_parts() || self.reassembly.is_empty() {
+    /// else to receive that would make some. `latest` is the message to which something has happened.
+    fn deliver_part(
+        &mut self,
+        latest: Option<MessageKey>,
+        budget: usize,
+        config: &AssociationConfig,
+    ) {
+        if !self.delivers_parts(config) || self.reassembly.is_empty() {
             return;
         }
-        let Some(incomplete) = self.reassembly.incomplete(self.tsns.cumulative()) else {
-            return;
-        };
-        let is_large = incomplete.held > config.partial_delivery_point;
-        let is_full =
-            || !self.streams.is_ready() && self.window(budget, config) < least_window(config);
-        if incomplete.is_begun || is_large || is_full() {
-            self.deliver_part_now(config);
+        let incomplete = self
+            .reassembly
+            .incomplete(latest, self.tsns.cumulative())
+            .filter(|incomplete| self.streams.may_deliver_part(incomplete.message));
+        let must_not_wait = incomplete.filter(|incomplete| {
+            incomplete.is_begun || incomplete.held > config.partial_delivery_point
+        });
+        if let Some(incomplete) = must_not_wait {
+            self.deliver_part_of(incomplete.message, config);
+        } else if !self.streams.is_ready() && self.window(budget, config) < least_window(config) {
+            match incomplete {
+                Some(incomplete) => self.deliver_part_of(incomplete.message, config),
+                None => self.deliver_part_now(config),
+            };
         }
     }
 
-    /// Delivers what has arrived of the message at the cumulative TSN, where messages may be
-    /// delivered in parts; tells whether there was something.
+    /// Delivers a part of the message of which most has arrived, where messages may be delivered in parts;
+    /// tells whether there was one.
     pub(crate) fn deliver_part_now(&mut self, config: &AssociationConfig) -> bool {
+        if !self.delivers_parts(config) || self.no_part_is_next {
+            return false;
+        }
         let cumulative = self.tsns.cumulative();
-        let message = self
-            .reassembly
-            .incomplete(cumulative)
-            .filter(|_| config.delivers_parts())
-            .map(|incomplete| PartialMessage {
-                stream: incomplete.stream,
-                unordered: incomplete.unordered,
-                ssn: incomplete.ssn.0,
-            });
-        let Some(part) = message
-            .filter(|message| self.streams.is_next(*message))
-            .and_then(|_| self.reassembly.take_part(cumulative))
-        else {
+        match self.reassembly.largest_part(cumulative, &self.streams) {
+            Some(message) => self.deliver_part_of(message, config),
+            None => {
+                self.no_part_is_next = self.interleaved;
+                false
+            }
+        }
+    }
+
+    /// Delivers what has arrived of a message whose turn it is.
+    fn deliver_part_of(&mut self, message: MessageKey, config: &AssociationConfig) -> bool {
+        let Some(part) = self.reassembly.take_part(message, self.tsns.cumulative()) else {
             return false;
         };
-        self.streams.push_part(part, config.fragment_interleave);
+        let interleaved = self.interleaved || config.fragment_interleave;
+        self.streams.push_part(message, part, interleaved);
         true
+    }
+
+    /// Whether messages may be delivered in parts. Interleaved messages always may when there is no room
+    /// for them: there can be one for each stream, and none of them could end. Whoever offers
+    /// interleaving can take them so (RFC 8260 sections 2.2.1 and 4.3.1).
+    fn delivers_parts(&self, config: &AssociationConfig) -> bool {
+        self.interleaved || config.delivers_parts()
     }
 
     /// Holds what comes on `streams` after `last`, until they are reset.
@@ -381,10 +440,7 @@ impl Receiver {
     }
 
     /// Begins anew with the numbers of `streams`, and goes on with what was held for that.
-    pub(crate) fn reset_streams(
-        &mut self,
-        streams: &StreamSet,
-    ) -> Result<(), SequenceNumberReused> {
+    pub(crate) fn reset_streams(&mut self, streams: &StreamSet) -> Result<(), NumberReused> {
         self.streams.reset(streams)
     }
 
@@ -394,9 +450,9 @@ impl Receiver {
         &mut self,
         next: Tsn,
         config: &AssociationConfig,
-    ) -> Result<(), SequenceNumberReused> {
+    ) -> Result<(), NumberReused> {
         self.streams.reset(&StreamSet::All)?;
-        self.restart(next, self.streams.count(), config);
+        self.restart(next, self.streams.count(), self.interleaved, config);
         self.acknowledgement.request();
         Ok(())
     }
@@ -442,8 +498,9 @@ impl Receiver {
         if let Some(message) = &message {
             let size = message.payload.len();
             self.buffered -= size;
+            self.no_part_is_next = false;
             if !self.streams.is_ready() {
-                self.deliver_part(budget.saturating_add(size), config);
+                self.deliver_part(None, budget.saturating_add(size), config);
             }
             let a_rwnd = config.a_rwnd as usize;
             let worth_telling = self.promised + (a_rwnd / 4).max(1);
@@ -542,14 +599,15 @@ impl Receiver {
 
     fn reassemble(
         &mut self,
-        data: &Data<'_>,
+        data: &ReceivedData<'_>,
         payload: Bytes,
     ) -> Result<Option<CompletedMessage>, FatalData> {
         self.reassembly
             .insert(Fragment {
                 tsn: data.tsn,
                 stream: data.stream,
-                ssn: data.ssn,
+                mid: data.mid,
+                fsn: data.fsn,
                 ppid: data.ppid,
                 unordered: data.unordered,
                 beginning: data.beginning,
@@ -564,6 +622,8 @@ impl Receiver {
             })
     }
 }
+
+const NUMBER_REUSED: FatalData = FatalData::Violation("the number of a message used twice");
 
 fn bounds_of(config: &AssociationConfig) -> Bounds {
     Bounds {

@@ -14,13 +14,14 @@ use bytes::Bytes;
 
 use super::failed_messages::{FailedMessage, collect_failed};
 use super::limit::Limit;
+use super::message_fragment::overhead;
 use super::outstanding::{Loss, OutstandingData};
 use super::path::Path;
 use super::path_id::PathId;
 use super::path_list::Paths;
 use super::stream_set::StreamSet;
 use super::transmit_queue::{RemovedMessage, TransmitQueue};
-use crate::packet::{CommonHeader, Data, PacketWriter, Tsn};
+use crate::packet::{CommonHeader, PacketWriter, Tsn};
 use crate::{
     AssociationConfig, Extensions, PathState, PrPolicy, SendError, SendInfo, StreamError,
     StreamScheduler,
@@ -108,6 +109,8 @@ impl Sender {
     /// Learns what both sides have agreed on.
     pub(crate) fn agree_on(&mut self, extensions: Extensions) {
         self.partial_reliability = extensions.partial_reliability;
+        // RFC 8260 section 2.2.1.
+        self.queue.set_interleaving(extensions.interleaving);
     }
 
     /// Learns what the peer allows (section 5.1.1). What had gone out with a COOKIE ECHO before was
@@ -313,7 +316,7 @@ impl Sender {
         }
         !self.queue.is_empty()
             && congestion.allows_packet(config)
-            && self.next_new_size(max_payload(paths)).is_some()
+            && self.next_new_size(self.max_payload(paths)).is_some()
             && !self.is_held_back(room, config)
     }
 
@@ -352,7 +355,7 @@ impl Sender {
         })
     }
 
-    /// Writes DATA chunks into a packet that goes out on `path`: first what is marked for
+    /// Writes DATA or I-DATA chunks into a packet that goes out on `path`: first what is marked for
     /// retransmission, then new ones, as many as fit and may leave (section 6.1). The caller has
     /// asked [`Self::wants_packet`], or sends the packet anyway.
     pub(crate) fn write_data(
@@ -376,7 +379,12 @@ impl Sender {
         if counts.chunks > 0 && fast {
             self.fast_retransmit = None;
         }
-        if allowed && !self.outstanding.has_lost() && !self.is_held_back(writer.remaining(), config)
+        // RFC 8260 section 3.3.
+        let shares_packet = counts.chunks == 0 || !self.queue.keeps_streams_apart();
+        if allowed
+            && shares_packet
+            && !self.outstanding.has_lost()
+            && !self.is_held_back(writer.remaining(), config)
         {
             self.write_new(now, writer, path, paths, immediate, &mut counts);
             self.queue.end_packet();
@@ -391,7 +399,7 @@ impl Sender {
             return Some(fragment.chunk_size());
         }
         self.next_size(paths)
-            .map(|size| (Data::OVERHEAD + size).next_multiple_of(4))
+            .map(|size| (self.overhead() + size).next_multiple_of(4))
     }
 
     /// Puts the sent chunks back to be sent again, as when the COOKIE ECHO that carried them got
@@ -480,14 +488,21 @@ impl Sender {
         counts: &mut SentCounts,
         config: &AssociationConfig,
     ) {
+        let mut stream = None;
         while self.outstanding.next_lost_path() == Some(path)
             && let Some((tsn, fragment)) = self.outstanding.next_lost()
         {
+            // RFC 8260 section 3.3.
+            if self.queue.keeps_streams_apart()
+                && *stream.get_or_insert(fragment.stream) != fragment.stream
+            {
+                return;
+            }
             let chunk_size = fragment.chunk_size();
             // Section 6.1 leaves it to us when to ask for a SACK at once. Beside a gap or for a
             // duplicate it comes at once anyway; where all was lost, its delay would make the
             // recovery longer.
-            if writer.data(&fragment.chunk(tsn, true)).is_err() {
+            if fragment.write(tsn, true, writer).is_err() {
                 return;
             }
             counts.first.get_or_insert(tsn);
@@ -520,13 +535,13 @@ impl Sender {
         immediate: bool,
         counts: &mut SentCounts,
     ) {
-        let max = max_payload(paths);
+        let max = self.max_payload(paths);
         let destination = self.queue.next_destination();
         let mut next = self.queue.next_size(max);
         while let Some(size) = next.filter(|size| self.may_leave(*size))
             && self.queue.next_destination() == destination
         {
-            if (Data::OVERHEAD + size).next_multiple_of(4) > writer.remaining() {
+            if (self.overhead() + size).next_multiple_of(4) > writer.remaining() {
                 return;
             }
             let beyond_window = size > self.peer_rwnd();
@@ -546,10 +561,7 @@ impl Sender {
                     .is_some_and(|path| path.is_filled_by(chunk_size))
                     || self.peer_rwnd().saturating_sub(size) < next
             });
-            if writer
-                .data(&fragment.chunk(tsn, immediate || holds_up))
-                .is_err()
-            {
+            if fragment.write(tsn, immediate || holds_up, writer).is_err() {
                 return;
             }
             self.outstanding.push(now, fragment, path);
@@ -567,7 +579,7 @@ impl Sender {
 
     /// The user data of the next new chunk, in bytes, if it may leave as far as the peer's window
     /// is concerned. A chunk is never cut smaller to fit the window (section 6.1 A, RFC 1122
-    /// section 4.2.3.4). `max` is what [`max_payload`] gave.
+    /// section 4.2.3.4). `max` is what [`Self::max_payload`] gave.
     fn next_new_size(&self, max: usize) -> Option<usize> {
         self.queue
             .next_size(max)
@@ -581,7 +593,7 @@ impl Sender {
     }
 
     fn next_size(&self, paths: &Paths) -> Option<usize> {
-        self.queue.next_size(max_payload(paths))
+        self.queue.next_size(self.max_payload(paths))
     }
 
     /// Whether new data waits for more to come, because less than a packet of it is there and
@@ -590,17 +602,23 @@ impl Sender {
         !config.nodelay
             && !self.queue.has_unbundled()
             && !self.outstanding.is_empty()
-            && self.queue.bytes() + Data::OVERHEAD < room
+            && self.queue.bytes() + self.overhead() < room
+    }
+
+    /// The most user data of a chunk: the Association Maximum DATA Chunk Size (section 7.3) without the
+    /// chunk's header.
+    fn max_payload(&self, paths: &Paths) -> usize {
+        max_chunk(paths).saturating_sub(self.overhead()).max(1)
+    }
+
+    /// What a chunk takes beside its user data and padding.
+    fn overhead(&self) -> usize {
+        overhead(self.queue.is_interleaving())
     }
 }
 
-/// The most user data of a chunk: the Association Maximum DATA Chunk Size (section 7.3) without
-/// the chunk's header. It fits all paths that data may be moved to; one that is not usable does not
-/// count, for all its size is not known.
-fn max_payload(paths: &Paths) -> usize {
-    max_chunk(paths).saturating_sub(Data::OVERHEAD).max(1)
-}
-
+/// The Association Maximum DATA Chunk Size (section 7.3). It fits all paths that data may be moved to; one
+/// that is not usable does not count, for all its size is not known.
 fn max_chunk(paths: &Paths) -> usize {
     if let [path] = paths.as_slice() {
         return path.pmdcs();

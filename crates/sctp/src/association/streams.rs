@@ -4,24 +4,29 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::held_messages::HeldMessages;
-use super::received_tsns::TsnRange;
+use super::message_key::MessageKey;
+use super::received_tsns::{MessageTsns, TsnRange};
 use super::stream_set::StreamSet;
 use crate::ReceivedMessage;
-use crate::packet::{Ssn, Tsn};
+use crate::packet::{Mid, Tsn};
 
 /// The peer's streams: holds messages back until it is their turn.
 #[derive(Debug)]
 pub(crate) struct InboundStreams {
     count: u16,
-    /// The next sequence number of each stream; streams beyond the end have not been used.
-    next: Vec<Ssn>,
-    /// Messages before their turn, by stream and sequence number.
-    waiting: BTreeMap<(u16, u16), OutOfOrderMessage>,
+    /// Messages are numbered by MIDs; if not, by stream sequence numbers.
+    interleaved: bool,
+    /// The number of the next ordered message of each stream; streams beyond the end have not been used.
+    next: Vec<Mid>,
+    /// Messages before their turn, by stream and number.
+    waiting: BTreeMap<(u16, u32), OutOfOrderMessage>,
     ready: VecDeque<ReceivedMessage>,
     /// Bytes of them.
     ready_bytes: usize,
-    /// The message that is being delivered in parts.
-    partial: Option<Box<PartialDelivery>>,
+    /// The messages that are being delivered in parts: at most one of each stream.
+    partial: BTreeMap<u16, PartialDelivery>,
+    /// The stream of the one between whose parts nothing may be delivered.
+    exclusive: Option<u16>,
     /// Messages of after a reset that is still to come.
     held: Option<Box<HeldMessages>>,
 }
@@ -29,43 +34,34 @@ pub(crate) struct InboundStreams {
 /// A message of which parts were delivered, and not the end.
 #[derive(Debug)]
 struct PartialDelivery {
-    message: PartialMessage,
-    /// Other messages may be delivered between its parts, if they are of other streams
-    /// (RFC 6458 section 8.1.20).
-    interleaved: bool,
+    message: MessageKey,
     /// Messages that wait for its end.
     blocked: VecDeque<ReceivedMessage>,
-}
-
-/// Names a message that is being delivered in parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PartialMessage {
-    pub(crate) stream: u16,
-    pub(crate) unordered: bool,
-    pub(crate) ssn: u16,
 }
 
 /// A message before its turn.
 #[derive(Debug)]
 struct OutOfOrderMessage {
     message: ReceivedMessage,
-    tsns: TsnRange,
+    tsns: MessageTsns,
 }
 
-/// The sequence number of an ordered message was used before.
+/// The number of an ordered message was used before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SequenceNumberReused;
+pub(crate) struct NumberReused;
 
 impl InboundStreams {
-    /// `count` streams that carried nothing yet.
-    pub(crate) fn new(count: u16) -> InboundStreams {
+    /// `count` streams that carried nothing yet. With `interleaved`, their messages are numbered by MIDs.
+    pub(crate) fn new(count: u16, interleaved: bool) -> InboundStreams {
         InboundStreams {
             count,
+            interleaved,
             next: Vec::new(),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
             ready_bytes: 0,
-            partial: None,
+            partial: BTreeMap::new(),
+            exclusive: None,
             held: None,
         }
     }
@@ -77,10 +73,11 @@ impl InboundStreams {
 
     /// How many messages are held, before their turn or ready.
     pub(crate) fn messages(&self) -> usize {
-        let blocked = self
+        let blocked: usize = self
             .partial
-            .as_ref()
-            .map_or(0, |partial| partial.blocked.len());
+            .values()
+            .map(|partial| partial.blocked.len())
+            .sum();
         self.waiting() + self.ready.len() + blocked
     }
 
@@ -94,41 +91,59 @@ impl InboundStreams {
         self.waiting.len() + self.held.as_ref().map_or(0, |held| held.len())
     }
 
-    /// Takes a whole message in, which had these TSNs.
+    /// The number of the next ordered message of a stream.
+    pub(crate) fn next_mid(&self, stream: u16) -> Mid {
+        let next = self.next.get(usize::from(stream));
+        next.copied().unwrap_or_default()
+    }
+
+    /// Whether a chunk with a new TSN is of an ordered message that has arrived whole.
+    pub(crate) fn has_arrived(&self, message: MessageKey, tsn: Tsn) -> bool {
+        let MessageKey {
+            stream,
+            unordered,
+            mid,
+        } = message;
+        !unordered && !self.is_held(stream, tsn) && self.is_used(stream, mid)
+    }
+
+    /// Takes a whole message in, which had this number (of a DATA chunk: its stream sequence number) and
+    /// these TSNs, `tsn` among them.
     pub(crate) fn push(
         &mut self,
         message: ReceivedMessage,
-        tsns: TsnRange,
-    ) -> Result<(), SequenceNumberReused> {
+        number: Mid,
+        tsn: Tsn,
+        tsns: MessageTsns,
+    ) -> Result<(), NumberReused> {
         let stream = message.stream;
         if let Some(held) = &mut self.held
-            && held.holds(stream, tsns.first)
+            && held.holds(stream, tsn)
         {
-            held.push(message, tsns);
+            held.push(message, number, tsns);
             return Ok(());
         }
         if message.unordered {
             self.deliver(message);
             return Ok(());
         }
-        let ssn = Ssn(message.ssn);
         let index = usize::from(stream);
         if index >= self.next.len() {
-            self.next.resize(index + 1, Ssn(0));
+            self.next.resize(index + 1, Mid(0));
         }
-        let Some(next) = self.next.get_mut(index) else {
-            return Ok(());
-        };
-        if ssn != *next {
-            if ssn < *next || self.waiting.contains_key(&(stream, ssn.0)) {
-                return Err(SequenceNumberReused);
+        let mid = self.mid_of(stream, number);
+        if mid != self.next_mid(stream) {
+            if self.is_used(stream, mid) {
+                return Err(NumberReused);
             }
             self.waiting
-                .insert((stream, ssn.0), OutOfOrderMessage { message, tsns });
+                .insert((stream, mid.0), OutOfOrderMessage { message, tsns });
             return Ok(());
         }
-        let following = next.next();
-        *next = following;
+        let following = mid.next();
+        if let Some(next) = self.next.get_mut(index) {
+            *next = following;
+        }
         self.deliver(message);
         if !self.waiting.is_empty() {
             self.deliver_from(stream, following);
@@ -136,60 +151,68 @@ impl InboundStreams {
         Ok(())
     }
 
-    /// Takes in the end of the message of which parts were delivered, which had these TSNs.
+    /// The same for the end of a message of which parts were delivered.
     pub(crate) fn push_rest(
         &mut self,
         rest: ReceivedMessage,
-        tsns: TsnRange,
-    ) -> Result<(), SequenceNumberReused> {
-        let partial = self.partial.take();
-        let pushed = self.push(rest, tsns);
+        number: Mid,
+        tsn: Tsn,
+        tsns: MessageTsns,
+    ) -> Result<(), NumberReused> {
+        let stream = rest.stream;
+        let exclusive = self.exclusive.take_if(|exclusive| *exclusive == stream);
+        let partial = self.partial.remove(&stream);
+        let pushed = self.push(rest, number, tsn, tsns);
         match (pushed, partial) {
             (Ok(()), Some(partial)) => self.unblock(partial.blocked),
             // The end of it will never be: [`Self::close`] tells.
-            (Err(_), partial) => self.partial = partial,
-            (Ok(()), None) => {}
+            (Err(_), Some(partial)) => {
+                self.partial.insert(stream, partial);
+                self.exclusive = exclusive;
+            }
+            (_, None) => {}
         }
         pushed
     }
 
-    /// Skips the ordered messages of a stream up to `ssn` that are not there, and delivers the others
+    /// Skips the ordered messages of a stream up to `number` that are not there, and delivers the others
     /// (RFC 3758 section 3.6). Numbers that were delivered or skipped before, and streams that there
     /// are not, are left alone.
-    pub(crate) fn skip(&mut self, stream: u16, ssn: Ssn) {
+    pub(crate) fn skip(&mut self, stream: u16, number: Mid) {
         if stream >= self.count {
             return;
         }
         let index = usize::from(stream);
         if index >= self.next.len() {
-            self.next.resize(index + 1, Ssn(0));
+            self.next.resize(index + 1, Mid(0));
         }
-        let next = self.next.get(index).copied().unwrap_or_default();
-        if ssn < next {
+        let next = self.next_mid(stream);
+        let mid = self.mid_of(stream, number);
+        if mid < next {
             return;
         }
-        let mut waiting: Vec<u16> = Vec::new();
-        let mut find = |first: u16, last: u16| {
+        let mut waiting: Vec<u32> = Vec::new();
+        let mut find = |first: u32, last: u32| {
             let found = self.waiting.range((stream, first)..=(stream, last));
-            waiting.extend(found.map(|((_, ssn), _)| *ssn));
+            waiting.extend(found.map(|((_, mid), _)| *mid));
         };
-        if next.0 <= ssn.0 {
-            find(next.0, ssn.0);
+        if next.0 <= mid.0 {
+            find(next.0, mid.0);
         } else {
-            find(next.0, u16::MAX);
-            find(0, ssn.0);
+            find(next.0, u32::MAX);
+            find(0, mid.0);
         }
-        for ssn in waiting {
-            if let Some(before) = self.waiting.remove(&(stream, ssn)) {
+        for before in waiting {
+            if let Some(before) = self.waiting.remove(&(stream, before)) {
                 self.deliver(before.message);
             }
         }
-        self.deliver_from(stream, ssn.next());
+        self.deliver_from(stream, mid.next());
     }
 
     /// Delivers what waits on a stream from `following` on without a gap; what comes next then is the
     /// number after it.
-    fn deliver_from(&mut self, stream: u16, mut following: Ssn) {
+    fn deliver_from(&mut self, stream: u16, mut following: Mid) {
         while let Some(waiting) = self.waiting.remove(&(stream, following.0)) {
             self.deliver(waiting.message);
             following = following.next();
@@ -199,51 +222,65 @@ impl InboundStreams {
         }
     }
 
-    /// The rest of the message that was being delivered in parts will not come.
-    pub(crate) fn abort_partial(&mut self) -> Option<PartialMessage> {
-        let partial = self.partial.take()?;
+    /// The rest of a message that was being delivered in parts will not come.
+    pub(crate) fn abort_partial(&mut self, stream: u16) -> Option<MessageKey> {
+        let partial = self.partial.remove(&stream)?;
+        self.exclusive.take_if(|exclusive| *exclusive == stream);
         self.unblock(partial.blocked);
         Some(partial.message)
     }
 
-    /// Whether it is this message's turn, so that parts of it may be delivered.
-    pub(crate) fn is_next(&self, message: PartialMessage) -> bool {
-        let index = usize::from(message.stream);
-        let next = self.next.get(index).map_or(0, |next| next.0);
-        message.unordered || message.ssn == next
+    /// Whether a part of this message may be delivered now: it is its turn, and no other message is
+    /// being delivered in parts that it must not come between (RFC 6458 section 8.1.20: not even where
+    /// messages are interleaved, if it is of the same stream).
+    pub(crate) fn may_deliver_part(&self, message: MessageKey) -> bool {
+        let stream = self.exclusive.unwrap_or(message.stream);
+        match self.partial.get(&stream) {
+            Some(partial) => partial.message == message,
+            None => {
+                message.unordered
+                    || self.mid_of(message.stream, message.mid) == self.next_mid(message.stream)
+            }
+        }
     }
 
-    /// Delivers a part of a message whose turn it is. `interleaved` says whether messages of other
-    /// streams may be delivered between its parts.
-    pub(crate) fn push_part(&mut self, part: ReceivedMessage, interleaved: bool) {
-        self.partial.get_or_insert_with(|| {
-            Box::new(PartialDelivery {
-                message: PartialMessage {
-                    stream: part.stream,
-                    unordered: part.unordered,
-                    ssn: part.ssn,
-                },
-                interleaved,
+    /// Delivers a part of a message. `interleaved` says whether messages of other streams may be
+    /// delivered between its parts.
+    pub(crate) fn push_part(
+        &mut self,
+        message: MessageKey,
+        part: ReceivedMessage,
+        interleaved: bool,
+    ) {
+        self.partial
+            .entry(message.stream)
+            .or_insert_with(|| PartialDelivery {
+                message,
                 blocked: VecDeque::new(),
-            })
-        });
+            });
+        if !interleaved {
+            self.exclusive = Some(message.stream);
+        }
         self.keep_ready(part);
     }
 
     /// What waited for the end of the message that was delivered in parts is ready.
     fn unblock(&mut self, blocked: VecDeque<ReceivedMessage>) {
         for message in blocked {
-            self.keep_ready(message);
+            self.deliver(message);
         }
     }
 
     fn deliver(&mut self, message: ReceivedMessage) {
-        match &mut self.partial {
-            Some(partial) if !partial.interleaved || message.stream == partial.message.stream => {
-                partial.blocked.push_back(message);
-            }
-            _ => self.keep_ready(message),
+        if !self.partial.is_empty()
+            && let Some(partial) = self
+                .partial
+                .get_mut(&self.exclusive.unwrap_or(message.stream))
+        {
+            partial.blocked.push_back(message);
+            return;
         }
+        self.keep_ready(message);
     }
 
     /// Holds the messages on `streams` that begin after `last`, until [`Self::reset`].
@@ -253,7 +290,7 @@ impl InboundStreams {
 
     /// Begins anew with the numbers of `streams`: the next one of each is 0. What waits there for
     /// numbers that will never come is delivered. Goes on with the messages that were held.
-    pub(crate) fn reset(&mut self, streams: &StreamSet) -> Result<(), SequenceNumberReused> {
+    pub(crate) fn reset(&mut self, streams: &StreamSet) -> Result<(), NumberReused> {
         let Some(listed) = streams.listed() else {
             self.next.clear();
             for orphan in std::mem::take(&mut self.waiting).into_values() {
@@ -263,9 +300,9 @@ impl InboundStreams {
         };
         for stream in listed {
             if let Some(next) = self.next.get_mut(usize::from(stream)) {
-                *next = Ssn(0);
+                *next = Mid(0);
             }
-            let numbers = (stream, 0)..=(stream, u16::MAX);
+            let numbers = (stream, 0)..=(stream, u32::MAX);
             while let Some((key, _)) = self.waiting.range(numbers.clone()).next()
                 && let key = *key
                 && let Some(orphan) = self.waiting.remove(&key)
@@ -276,10 +313,11 @@ impl InboundStreams {
         self.release_held()
     }
 
-    fn release_held(&mut self) -> Result<(), SequenceNumberReused> {
+    fn release_held(&mut self) -> Result<(), NumberReused> {
         let held = self.held.take();
-        for (message, tsns) in held.into_iter().flat_map(|held| held.release()) {
-            self.push(message, tsns)?;
+        for held in held.into_iter().flat_map(|held| held.release()) {
+            // Nothing is held any more: it does not matter which of the TSNs is told.
+            self.push(held.message, held.number, Tsn(0), held.tsns)?;
         }
         Ok(())
     }
@@ -287,6 +325,32 @@ impl InboundStreams {
     /// So many more streams.
     pub(crate) fn add(&mut self, more: u16) {
         self.count = self.count.saturating_add(more);
+    }
+
+    /// The number of an ordered message, which is known as a MID, or else as a stream sequence number: these
+    /// are the low 16 bits of it, and it is next to what is expected.
+    fn mid_of(&self, stream: u16, number: Mid) -> Mid {
+        if self.interleaved {
+            return number;
+        }
+        let next = self.next_mid(stream);
+        let ahead = u32::from((number.0 as u16).wrapping_sub(next.0 as u16));
+        if ahead <= 1 << 15 {
+            next + ahead
+        } else {
+            next - ((1 << 16) - ahead)
+        }
+    }
+
+    /// Whether the ordered message with that number is there already.
+    fn is_used(&self, stream: u16, mid: Mid) -> bool {
+        mid < self.next_mid(stream) || self.waiting.contains_key(&(stream, mid.0))
+    }
+
+    /// Whether a message on that stream is held for a reset.
+    fn is_held(&self, stream: u16, tsn: Tsn) -> bool {
+        let held = self.held.as_ref();
+        held.is_some_and(|held| held.holds(stream, tsn))
     }
 
     /// The next message for the user.
@@ -297,27 +361,26 @@ impl InboundStreams {
     }
 
     /// Throws away the messages before their turn above `cumulative`, the cumulative TSN;
-    /// `on_removed` hears TSNs and bytes of each.
+    /// `on_removed` hears all TSNs, and bytes.
     pub(crate) fn renege(&mut self, cumulative: Tsn, mut on_removed: impl FnMut(TsnRange, usize)) {
         self.waiting.retain(|_, waiting| {
-            let stays = waiting.tsns.first <= cumulative;
-            if !stays {
-                on_removed(waiting.tsns, waiting.message.payload.len());
-            }
-            stays
+            waiting
+                .tsns
+                .stay_below(cumulative, waiting.message.payload.len(), &mut on_removed)
         });
         if let Some(held) = &mut self.held {
             held.renege(cumulative, on_removed);
         }
     }
 
-    /// The TSNs of each message before its turn.
-    pub(crate) fn waiting_tsns(&self) -> impl Iterator<Item = TsnRange> {
+    /// The lowest TSN of each message before its turn, if it can be taken back.
+    pub(crate) fn lowest_waiting_tsns(&self) -> impl Iterator<Item = Tsn> {
         let held = self.held.iter().flat_map(|held| held.tsns());
         self.waiting
             .values()
-            .map(|waiting| waiting.tsns)
+            .map(|waiting| &waiting.tsns)
             .chain(held)
+            .filter_map(MessageTsns::lowest)
     }
 
     /// Takes in a message, or a part of one, that is ready: one of the association before this one,
@@ -333,12 +396,20 @@ impl InboundStreams {
     }
 
     /// Forgets everything but the messages that are ready: the association is over. Tells the
-    /// message whose delivery in parts ends without its end.
-    pub(crate) fn close(&mut self) -> Option<PartialMessage> {
+    /// messages whose delivery in parts ends without their ends.
+    pub(crate) fn close(&mut self) -> Vec<MessageKey> {
         self.next = Vec::new();
         self.waiting = BTreeMap::new();
         self.held = None;
-        self.abort_partial()
+        self.exclusive = None;
+        let partial = std::mem::take(&mut self.partial);
+        partial
+            .into_values()
+            .map(|partial| {
+                self.unblock(partial.blocked);
+                partial.message
+            })
+            .collect()
     }
 }
 
@@ -360,16 +431,10 @@ mod tests {
     }
 
     /// As a chunk whose TSN is one above the sequence number.
-    fn push(
-        streams: &mut InboundStreams,
-        message: ReceivedMessage,
-    ) -> Result<(), SequenceNumberReused> {
+    fn push(streams: &mut InboundStreams, message: ReceivedMessage) -> Result<(), NumberReused> {
+        let number = Mid(message.ssn.into());
         let tsn = Tsn(u32::from(message.ssn) + 1);
-        let tsns = TsnRange {
-            first: tsn,
-            last: tsn,
-        };
-        streams.push(message, tsns)
+        streams.push(message, number, tsn, tsn.into())
     }
 
     fn ready(streams: &mut InboundStreams) -> Vec<(u16, u16)> {
@@ -380,7 +445,7 @@ mod tests {
 
     #[test]
     fn delivers_in_order_within_a_stream_and_independently_between() {
-        let mut streams = InboundStreams::new(5);
+        let mut streams = InboundStreams::new(5, false);
         for (stream, ssn) in [(1, 1), (1, 2), (2, 0)] {
             push(&mut streams, message(stream, ssn, false)).unwrap();
         }
@@ -393,7 +458,7 @@ mod tests {
 
     #[test]
     fn delivers_unordered_messages_at_once() {
-        let mut streams = InboundStreams::new(5);
+        let mut streams = InboundStreams::new(5, false);
         push(&mut streams, message(0, 1, false)).unwrap();
         push(&mut streams, message(0, 77, true)).unwrap();
         assert_eq!(ready(&mut streams), [(0, 77)]);
@@ -401,7 +466,7 @@ mod tests {
 
     #[test]
     fn goes_on_across_the_wrap() {
-        let mut streams = InboundStreams::new(1);
+        let mut streams = InboundStreams::new(1, false);
         for ssn in 0..=u16::MAX {
             push(&mut streams, message(0, ssn, false)).unwrap();
         }
@@ -414,8 +479,17 @@ mod tests {
 
     #[test]
     fn a_sequence_number_used_twice_ends_a_delivery_in_parts_and_loses_nothing() {
-        let mut streams = InboundStreams::new(2);
-        streams.push_part(message(0, 0, false), false);
+        let mut streams = InboundStreams::new(2, false);
+        let key = MessageKey {
+            stream: 0,
+            unordered: false,
+            mid: Mid(0),
+        };
+        assert!(streams.may_deliver_part(key));
+        streams.push_part(key, message(0, 0, false), false);
+        assert!(streams.may_deliver_part(key));
+        let other = MessageKey { stream: 1, ..key };
+        assert!(!streams.may_deliver_part(other));
         for stream in [1, 0] {
             push(&mut streams, message(stream, 0, false)).unwrap();
         }
@@ -423,29 +497,29 @@ mod tests {
             first: Tsn(7),
             last: Tsn(9),
         };
-        let rest = streams.push_rest(message(0, 0, false), tsns);
-        assert_eq!(rest, Err(SequenceNumberReused));
+        let rest = streams.push_rest(message(0, 0, false), Mid(0), Tsn(9), tsns.into());
+        assert_eq!(rest, Err(NumberReused));
         assert_eq!(streams.messages(), 3);
-        assert!(streams.close().is_some());
+        assert_eq!(streams.close(), [key]);
         assert_eq!(ready(&mut streams), [(0, 0), (1, 0), (0, 0)]);
     }
 
     #[test]
     fn skips_what_is_missing_and_delivers_the_rest() {
-        let mut streams = InboundStreams::new(2);
+        let mut streams = InboundStreams::new(2, false);
         for ssn in [1, 3, 4, 6] {
             push(&mut streams, message(1, ssn, false)).unwrap();
         }
         push(&mut streams, message(0, 1, false)).unwrap();
-        streams.skip(1, Ssn(2));
+        streams.skip(1, Mid(2));
         assert_eq!(ready(&mut streams), [(1, 1), (1, 3), (1, 4)]);
         for before in [0, 2, 4] {
-            streams.skip(1, Ssn(before));
+            streams.skip(1, Mid(before));
         }
-        streams.skip(7, Ssn(0));
+        streams.skip(7, Mid(0));
         assert_eq!(ready(&mut streams), []);
         assert_eq!(streams.messages(), 2);
-        streams.skip(1, Ssn(5));
+        streams.skip(1, Mid(5));
         assert_eq!(ready(&mut streams), [(1, 6)]);
         push(&mut streams, message(1, 7, false)).unwrap();
         assert_eq!(ready(&mut streams), [(1, 7)]);
@@ -453,13 +527,13 @@ mod tests {
 
     #[test]
     fn skips_across_the_wrap() {
-        let mut streams = InboundStreams::new(1);
-        streams.skip(0, Ssn(30_000));
-        streams.skip(0, Ssn(60_000));
+        let mut streams = InboundStreams::new(1, false);
+        streams.skip(0, Mid(30_000));
+        streams.skip(0, Mid(60_000));
         for ssn in [65_000, 3, 9] {
             push(&mut streams, message(0, ssn, false)).unwrap();
         }
-        streams.skip(0, Ssn(5));
+        streams.skip(0, Mid(5));
         assert_eq!(ready(&mut streams), [(0, 65_000), (0, 3)]);
         push(&mut streams, message(0, 6, false)).unwrap();
         assert_eq!(ready(&mut streams), [(0, 6)]);
@@ -467,7 +541,7 @@ mod tests {
 
     #[test]
     fn throws_away_what_waits_above_the_cumulative_tsn() {
-        let mut streams = InboundStreams::new(1);
+        let mut streams = InboundStreams::new(1, false);
         for ssn in [1, 2, 3] {
             push(&mut streams, message(0, ssn, false)).unwrap();
         }
@@ -482,14 +556,55 @@ mod tests {
 
     #[test]
     fn refuses_a_sequence_number_twice() {
-        let mut streams = InboundStreams::new(1);
+        let mut streams = InboundStreams::new(1, false);
         push(&mut streams, message(0, 0, false)).unwrap();
         push(&mut streams, message(0, 2, false)).unwrap();
         for ssn in [0, 2] {
             assert_eq!(
                 push(&mut streams, message(0, ssn, false)),
-                Err(SequenceNumberReused)
+                Err(NumberReused)
             );
         }
+    }
+
+    #[test]
+    fn messages_of_other_streams_come_between_parts_where_they_may() {
+        let mut streams = InboundStreams::new(3, true);
+        let key = |stream, unordered| MessageKey {
+            stream,
+            unordered,
+            mid: Mid(0),
+        };
+        streams.push_part(key(0, false), message(0, 0, false), true);
+        assert!(
+            !streams.may_deliver_part(key(0, true)),
+            "of the same stream"
+        );
+        assert!(streams.may_deliver_part(key(1, true)));
+        streams.push_part(key(1, true), message(1, 7, true), true);
+        for stream in 0..3 {
+            push(&mut streams, message(stream, 9, true)).unwrap();
+        }
+        assert_eq!(ready(&mut streams), [(0, 0), (1, 7), (2, 9)]);
+        let rest = streams.push_rest(message(1, 8, true), Mid(0), Tsn(5), Tsn(5).into());
+        assert_eq!(rest, Ok(()));
+        assert_eq!(ready(&mut streams), [(1, 8), (1, 9)]);
+        let rest = streams.push_rest(message(0, 0, false), Mid(0), Tsn(6), Tsn(6).into());
+        assert_eq!(rest, Ok(()));
+        assert_eq!(ready(&mut streams), [(0, 0), (0, 9)]);
+        assert_eq!(streams.next_mid(0), Mid(1));
+    }
+
+    #[test]
+    fn stream_sequence_numbers_are_those_next_to_what_is_expected() {
+        let mut streams = InboundStreams::new(1, false);
+        assert_eq!(streams.mid_of(0, Mid(u16::MAX.into())), Mid(u32::MAX));
+        assert_eq!(streams.mid_of(0, Mid(1 << 15)), Mid(1 << 15));
+        streams.next = vec![Mid(65_530)];
+        assert_eq!(streams.mid_of(0, Mid(3)), Mid(65_539));
+        assert_eq!(streams.mid_of(0, Mid(65_529)), Mid(65_529));
+        let mut streams = InboundStreams::new(1, true);
+        streams.next = vec![Mid(65_530)];
+        assert_eq!(streams.mid_of(0, Mid(3)), Mid(3));
     }
 }

@@ -88,12 +88,12 @@ impl Association {
 
     /// Tells that the end of a message will never be delivered, although parts of it were.
     pub(super) fn report_aborted_delivery(&mut self, context: &mut Context<'_>) {
-        if let Some(message) = self.receiver.take_aborted() {
+        for message in self.receiver.take_aborted() {
             context.events.push_back(Event::PartialDeliveryAborted {
                 id: self.id,
                 stream: message.stream,
                 unordered: message.unordered,
-                ssn: message.ssn,
+                ssn: message.mid.0 as u16,
             });
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct TransmitQueue {
     streams: OutboundStreams,
     scheduler: Box<dyn Scheduler>,
     scheduler_name: StreamScheduler,
+    /// Fragments of messages of different streams may alternate: they leave in I-DATA chunks (RFC 8260).
+    interleaving: bool,
     /// The streams that wait for their turn; the lowest rank is next.
     waiting: BinaryHeap<Reverse<Turn>>,
     /// The turn that has begun.
@@ -80,6 +82,7 @@ impl TransmitQueue {
             streams: OutboundStreams::new(streams),
             scheduler: scheduler(name),
             scheduler_name: name,
+            interleaving: false,
             waiting: BinaryHeap::new(),
             turn: None,
             paused: None,
@@ -113,6 +116,7 @@ impl TransmitQueue {
             info,
             rest: payload,
             mid: None,
+            next_fsn: 0,
             expires_at,
             limit,
             arrival: self.next_arrival,
@@ -165,7 +169,8 @@ impl TransmitQueue {
         };
         self.turn = Some(turn);
         let fragment = self.take_from(turn, max)?;
-        if fragment.ending && (!self.scheduler.fills_packets() || self.is_paused(turn.stream)) {
+        let is_over = fragment.ending || self.interleaving;
+        if is_over && (!self.scheduler.fills_packets() || self.is_paused(turn.stream)) {
             self.end_turn();
         }
         Some(fragment)
@@ -173,9 +178,10 @@ impl TransmitQueue {
 
     /// The packet for which fragments were taken is full.
     pub(crate) fn end_packet(&mut self) {
-        let goes_on = self
-            .turn
-            .is_some_and(|turn| self.is_message_begun(turn.stream));
+        let goes_on = !self.interleaving
+            && self
+                .turn
+                .is_some_and(|turn| self.is_message_begun(turn.stream));
         if !goes_on {
             self.end_turn();
         }
@@ -199,6 +205,7 @@ impl TransmitQueue {
                 Some(message) => {
                     message.rest = [&fragment.payload[..], &message.rest[..]].concat().into();
                     message.mid = None;
+                    message.next_fsn = 0;
                     message.expires_at = None;
                 }
                 None => {
@@ -206,6 +213,7 @@ impl TransmitQueue {
                         info: fragment.info(),
                         rest: fragment.payload,
                         mid: None,
+                        next_fsn: 0,
                         expires_at: None,
                         limit: fragment.limit,
                         arrival: self.next_put_back,
@@ -292,7 +300,22 @@ impl TransmitQueue {
         self.reset_numbers();
     }
 
+    /// Whether fragments leave in I-DATA chunks.
+    pub(crate) fn is_interleaving(&self) -> bool {
+        self.interleaving
+    }
+
+    /// Has fragments leave in I-DATA chunks, or in DATA chunks. None may have been taken and not put back.
+    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
+        self.interleaving = interleaving;
+    }
+
     // --- Scheduling ---
+
+    /// Whether a packet holds chunks of one stream only.
+    pub(crate) fn keeps_streams_apart(&self) -> bool {
+        self.scheduler.fills_packets()
+    }
 
     /// The name of the scheduler.
     pub(crate) fn scheduler(&self) -> StreamScheduler {
@@ -406,6 +429,9 @@ impl TransmitQueue {
         let mid = *message
             .mid
             .get_or_insert_with(|| stream.assign(info.unordered));
+        let fsn = self.interleaving.then_some(message.next_fsn);
+        // It may wrap (RFC 8260 section 2.1).
+        message.next_fsn = message.next_fsn.wrapping_add(1);
         let payload = message
             .rest
             .split_to(fragment_size(message.rest.len(), max));
@@ -427,6 +453,7 @@ impl TransmitQueue {
         Some(MessageFragment {
             stream: info.stream,
             mid,
+            fsn,
             ppid: info.ppid,
             context: info.context,
             unordered: info.unordered,

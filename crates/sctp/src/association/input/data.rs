@@ -1,18 +1,19 @@
-//! DATA and SACK (RFC 9260 sections 6.2 and 6.2.1).
+//! DATA, I-DATA and SACK (RFC 9260 sections 6.2 and 6.2.1).
 
 use super::PacketOnPath;
 use crate::association::path::Path;
+use crate::association::received_data::ReceivedData;
 use crate::association::receiver::{FatalData, Reception};
 use crate::association::sender::{NeverSent, SackOutcome};
 use crate::association::{Association, Context};
-use crate::packet::{Cause, Data, Sack};
+use crate::packet::{Cause, Sack};
 use crate::{AssociationState, Event};
 
 impl Association {
     pub(super) fn handle_data(
         &mut self,
         received: PacketOnPath<'_>,
-        data: &Data<'_>,
+        data: ReceivedData<'_>,
         context: &mut Context<'_>,
     ) {
         if !self.takes_data() {

@@ -33,6 +33,7 @@ impl Association {
         self.receiver.restart(
             cookie.peer_initial_tsn,
             cookie.capabilities.inbound_streams,
+            self.extensions.interleaving,
             config,
         );
         self.report_aborted_delivery(context);
@@ -195,7 +196,12 @@ impl Association {
         self.extensions = agreed.extensions;
         self.begin_re_configuration(initial_tsn);
         self.sender.agree_on(agreed.extensions);
-        self.receiver = Receiver::new(initial_tsn, agreed.inbound_streams, context.config);
+        self.receiver = Receiver::new(
+            initial_tsn,
+            agreed.inbound_streams,
+            agreed.extensions.interleaving,
+            context.config,
+        );
         for message in self.sender.learn_peer(a_rwnd, agreed.outbound_streams) {
             context.events.push_back(Event::SendFailed {
                 id: self.id,

@@ -10,7 +10,7 @@ use super::{ChunkState, OutstandingChunk, OutstandingData};
 use crate::association::limit::Limit;
 use crate::association::message_fragment::MessageFragment;
 use crate::association::path_id::PathId;
-use crate::packet::{SkippedSsn, Tsn};
+use crate::packet::{SkippedMid, Tsn};
 
 /// A message some of whose chunks were sent, and which was abandoned.
 #[derive(Debug)]
@@ -224,26 +224,31 @@ impl OutstandingData {
             .find(|index| self.is_chunk_of(*index, fragment))
     }
 
-    /// What a FORWARD-TSN tells (rules C3 and C4) that has room for so many streams: the new
-    /// cumulative TSN, and the largest number skipped on each stream. The former is lowered to what
-    /// fits.
-    pub(crate) fn skipped(&self, most: usize) -> (Tsn, Vec<SkippedSsn>) {
+    /// What a FORWARD-TSN tells (rules C3 and C4) that has room for so many streams, or, if `interleaved`,
+    /// an I-FORWARD-TSN, which names unordered messages, too (RFC 8260 section 2.3.1): the new cumulative
+    /// TSN, and the last message skipped on each stream. The former is lowered to what fits.
+    pub(crate) fn skipped(&self, most: usize, interleaved: bool) -> (Tsn, Vec<SkippedMid>) {
         let mut highest = BTreeMap::new();
         let mut point = self.cumulative_ack_point();
         for chunk in self.chunks.iter().take(self.leading_abandoned) {
             let fragment = &chunk.fragment;
-            if !fragment.unordered {
-                if highest.len() >= most && !highest.contains_key(&fragment.stream) {
+            if interleaved || !fragment.unordered {
+                let order = (fragment.stream, fragment.unordered);
+                if highest.len() >= most && !highest.contains_key(&order) {
                     break;
                 }
                 // Numbers are given in the order of TSNs.
-                highest.insert(fragment.stream, fragment.ssn());
+                highest.insert(order, fragment.mid);
             }
             point = point.next();
         }
         let skipped = highest
             .into_iter()
-            .map(|(stream, ssn)| SkippedSsn { stream, ssn })
+            .map(|((stream, unordered), mid)| SkippedMid {
+                stream,
+                unordered,
+                mid,
+            })
             .collect();
         (point, skipped)
     }

@@ -18,6 +18,7 @@ fn fragment(bytes: usize) -> MessageFragment {
     MessageFragment {
         stream: 0,
         mid: Mid(0),
+        fsn: None,
         ppid: 0,
         context: 0,
         unordered: false,

@@ -1,11 +1,12 @@
-//! The peer's FORWARD-TSN: it does not send again what is missing up to there (RFC 3758 section 3.6).
+//! The peer's FORWARD-TSN or I-FORWARD-TSN: it does not send again what is missing up to there (RFC 3758 section 3.6).
 
 use super::Receiver;
 use crate::AssociationConfig;
+use crate::association::message_key::MessageKey;
 use crate::association::path_id::PathId;
-use crate::packet::{ForwardTsn, Tsn};
+use crate::packet::{ForwardTsn, IForwardTsn, Mid, Tsn};
 
-/// What became of a FORWARD-TSN.
+/// What became of a FORWARD-TSN or I-FORWARD-TSN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forwarding {
     /// The cumulative TSN has moved on.
@@ -26,18 +27,60 @@ impl Receiver {
         budget: usize,
         config: &AssociationConfig,
     ) -> Forwarding {
-        let forwarding = self.forward_to(chunk.new_cumulative_tsn, path, config);
+        let last = chunk.skipped.iter().map(|skipped| MessageKey {
+            stream: skipped.stream,
+            unordered: false,
+            mid: Mid(skipped.ssn.0.into()),
+        });
+        let last: Vec<MessageKey> = last.collect();
+        self.forward(chunk.new_cumulative_tsn, &last, path, budget, config)
+    }
+
+    /// The same for an I-FORWARD-TSN (RFC 8260 section 2.3.1).
+    pub(crate) fn handle_i_forward_tsn(
+        &mut self,
+        chunk: &IForwardTsn<'_>,
+        path: PathId,
+        budget: usize,
+        config: &AssociationConfig,
+    ) -> Forwarding {
+        let last = chunk.skipped.iter().map(|skipped| MessageKey {
+            stream: skipped.stream,
+            unordered: skipped.unordered,
+            mid: skipped.mid,
+        });
+        let last: Vec<MessageKey> = last.collect();
+        self.forward(chunk.new_cumulative_tsn, &last, path, budget, config)
+    }
+
+    /// Skips what is missing up to `point`, and on each stream up to the messages `last`.
+    fn forward(
+        &mut self,
+        point: Tsn,
+        last: &[MessageKey],
+        path: PathId,
+        budget: usize,
+        config: &AssociationConfig,
+    ) -> Forwarding {
+        let forwarding = self.forward_to(point, last, path, config);
         if forwarding == Forwarding::Advanced {
-            for skipped in chunk.skipped.iter() {
-                self.streams.skip(skipped.stream, skipped.ssn);
+            for last in last.iter().filter(|last| !last.unordered) {
+                self.streams.skip(last.stream, last.mid);
             }
-            self.deliver_part(budget, config);
+            self.no_part_is_next = false;
+            self.deliver_part(None, budget, config);
         }
         forwarding
     }
 
     /// Moves the cumulative TSN on, and throws away what waits for TSNs that are skipped.
-    fn forward_to(&mut self, point: Tsn, path: PathId, config: &AssociationConfig) -> Forwarding {
+    fn forward_to(
+        &mut self,
+        point: Tsn,
+        last: &[MessageKey],
+        path: PathId,
+        config: &AssociationConfig,
+    ) -> Forwarding {
         // It is acknowledged as DATA is.
         self.packet.data = true;
         self.data_path = Some(path);
@@ -54,10 +97,11 @@ impl Receiver {
         let had_gaps = self.tsns.has_gaps();
         self.tsns.advance(point);
         self.packet.gap |= had_gaps || self.tsns.has_gaps();
-        let skipped = self.reassembly.skip(point, self.tsns.cumulative());
+        self.has_skipped = true;
+        let skipped = self.reassembly.skip(point, self.tsns.cumulative(), last);
         self.buffered -= skipped.bytes;
-        if skipped.was_handed_out {
-            self.aborted = self.streams.abort_partial();
+        for stream in skipped.handed_out_on {
+            self.aborted.extend(self.streams.abort_partial(stream));
         }
         if !self.tsns.has_gaps() {
             self.out_of_order = 0;

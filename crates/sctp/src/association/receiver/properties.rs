@@ -136,7 +136,7 @@ struct Run {
 impl Run {
     fn new(initial: Tsn, config: AssociationConfig) -> Run {
         Run {
-            receiver: Receiver::new(initial, STREAMS, &config),
+            receiver: Receiver::new(initial, STREAMS, false, &config),
             config,
             delivered: Vec::new(),
             partial: None,
@@ -149,7 +149,13 @@ impl Run {
             panic!("it holds DATA");
         };
         self.receiver
-            .handle_data(&data, packet, PathId::FIRST, usize::MAX, &self.config)
+            .handle_data(
+                (&data).into(),
+                packet,
+                PathId::FIRST,
+                usize::MAX,
+                &self.config,
+            )
             .expect("it is sound");
         self.receiver.end_packet(Instant::now(), &self.config);
     }

@@ -1,14 +1,14 @@
 use bytes::BytesMut;
 
 use super::*;
-use crate::packet::{Chunk, Packet, Ssn};
+use crate::packet::{Chunk, Data, Packet, Ssn};
 
 fn config() -> AssociationConfig {
     AssociationConfig::default().a_rwnd(4000).mtu(500)
 }
 
 fn receiver() -> Receiver {
-    Receiver::new(Tsn(1), 10, &config())
+    Receiver::new(Tsn(1), 10, false, &config())
 }
 
 fn receive(receiver: &mut Receiver, tsn: u32, bytes: usize) -> Result<Reception, FatalData> {
@@ -40,7 +40,13 @@ fn receive_as(
     let Some(Ok(Chunk::Data(data))) = parsed.chunks().next() else {
         panic!("a DATA chunk was written");
     };
-    receiver.handle_data(&data, &packet, PathId::FIRST, usize::MAX, &config())
+    receiver.handle_data(
+        (&data).into(),
+        &packet,
+        PathId::FIRST,
+        usize::MAX,
+        &config(),
+    )
 }
 
 fn sack_of(receiver: &mut Receiver) -> (u32, u32, usize) {
@@ -223,7 +229,13 @@ fn does_not_hold_a_large_packet_for_a_small_chunk() {
             panic!("a DATA chunk was written");
         };
         receiver
-            .handle_data(&data, &packet, PathId::FIRST, usize::MAX, &config())
+            .handle_data(
+                (&data).into(),
+                &packet,
+                PathId::FIRST,
+                usize::MAX,
+                &config(),
+            )
             .unwrap();
     }
     let range = packet.as_ptr_range();

@@ -106,13 +106,13 @@ impl Receiver {
     fn renege_largest(&mut self) -> bool {
         const PART: usize = 16;
         let cumulative = self.tsns.cumulative();
-        let mut offsets: Vec<u32> = self
-            .streams
-            .waiting_tsns()
-            .chain(self.reassembly.sequences(cumulative))
-            .filter(|run| run.first > cumulative)
-            .map(|run| run.first.distance_from(cumulative))
-            .collect();
+        let mut offsets = self.reassembly.offsets_above(cumulative);
+        let waiting = self.streams.lowest_waiting_tsns();
+        offsets.extend(
+            waiting
+                .filter(|tsn| *tsn > cumulative)
+                .map(|tsn| tsn.distance_from(cumulative)),
+        );
         let rank = offsets.len() / PART;
         if offsets.is_empty() {
             return false;

@@ -215,6 +215,8 @@ fn fragment_of(rest: &RemovedMessage) -> MessageFragment {
     MessageFragment {
         stream: rest.info.stream,
         mid: rest.sent_as.unwrap_or(Mid(0)),
+        // It is not sent.
+        fsn: None,
         ppid: rest.info.ppid,
         context: rest.info.context,
         unordered: rest.info.unordered,

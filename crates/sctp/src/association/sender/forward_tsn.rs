@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Sender;
 use crate::association::path_id::PathId;
 use crate::association::path_list::Paths;
-use crate::packet::{ForwardTsn as Chunk, PacketWriter, Tsn};
+use crate::packet::{ForwardTsn as Chunk, IForwardTsn, PacketWriter, SkippedSsn, Ssn, Tsn};
 
 /// What is to be told, and was.
 #[derive(Debug, Default)]
@@ -44,13 +44,32 @@ impl Sender {
         path: PathId,
         paths: &mut Paths,
     ) {
-        let Some(room) = writer.remaining().checked_sub(Chunk::OVERHEAD) else {
+        let interleaved = self.queue.is_interleaving();
+        let (overhead, entry_length) = if interleaved {
+            (IForwardTsn::OVERHEAD, IForwardTsn::ENTRY_LENGTH)
+        } else {
+            (Chunk::OVERHEAD, Chunk::ENTRY_LENGTH)
+        };
+        let Some(room) = writer.remaining().checked_sub(overhead) else {
             return;
         };
-        let (point, skipped) = self.outstanding.skipped(room / Chunk::ENTRY_LENGTH);
-        if point == self.outstanding.cumulative_ack_point()
-            || writer.forward_tsn(point, skipped.into_iter()).is_err()
-        {
+        let (point, skipped) = self.outstanding.skipped(room / entry_length, interleaved);
+        if point == self.outstanding.cumulative_ack_point() {
+            return;
+        }
+        let skipped = skipped.into_iter();
+        let written = if interleaved {
+            writer.i_forward_tsn(point, skipped)
+        } else {
+            writer.forward_tsn(
+                point,
+                skipped.map(|skipped| SkippedSsn {
+                    stream: skipped.stream,
+                    ssn: Ssn(skipped.mid.0 as u16),
+                }),
+            )
+        };
+        if written.is_err() {
             return;
         }
         self.forward_tsn = ForwardTsn {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 
 use super::*;
-use crate::packet::{Chunk, GapAckBlock, Packet};
+use crate::packet::{Chunk, Data, GapAckBlock, Packet};
 use crate::{PathAddress, PathState};
 
 const FIRST: Tsn = Tsn(u32::MAX - 3);

@@ -20,6 +20,8 @@ pub(super) struct QueuedMessage {
     pub(super) rest: Bytes,
     /// Assigned when the first fragment is taken.
     pub(super) mid: Option<Mid>,
+    /// The FSN of the next fragment.
+    pub(super) next_fsn: u32,
     /// When its life time ends.
     pub(super) expires_at: Option<Instant>,
     /// How far the sending of it may go.
@@ -202,6 +204,7 @@ mod tests {
             info: SendInfo::default(),
             rest: Bytes::new(),
             mid: None,
+            next_fsn: 0,
             expires_at: None,
             limit: Limit::None,
             arrival,

@@ -286,8 +286,14 @@ fn the_stream_of_the_lowest_value_goes_first() {
 }
 
 /// The bytes of two streams that always have something to send, at each moment.
-fn shares(name: StreamScheduler, sizes: [usize; 2], weights: [u16; 2]) -> Vec<[usize; 2]> {
+fn shares(
+    name: StreamScheduler,
+    interleaving: bool,
+    sizes: [usize; 2],
+    weights: [u16; 2],
+) -> Vec<[usize; 2]> {
     let mut queue = TransmitQueue::new(2, name);
+    queue.set_interleaving(interleaving);
     for (stream, weight) in (0..).zip(weights) {
         queue.set_value(stream, weight);
     }
@@ -308,21 +314,110 @@ fn shares(name: StreamScheduler, sizes: [usize; 2], weights: [u16; 2]) -> Vec<[u
 
 #[test]
 fn fair_capacity_gives_each_stream_as_many_bytes() {
-    for sent in shares(StreamScheduler::FairCapacity, [100, 730], [1, 9]) {
+    for sent in shares(StreamScheduler::FairCapacity, false, [100, 730], [1, 9]) {
         assert!(sent[0].abs_diff(sent[1]) <= 830, "{sent:?}");
     }
 }
 
 #[test]
 fn weighted_fair_queueing_gives_bytes_in_proportion_to_weights() {
-    for (sizes, weights) in [([100, 730], [1, 3]), ([500, 20], [10, 1]), ([7, 7], [1, 1])] {
-        let bound =
-            sizes[0] as f64 / f64::from(weights[0]) + sizes[1] as f64 / f64::from(weights[1]);
-        for sent in shares(StreamScheduler::WeightedFairQueueing, sizes, weights) {
-            let share = |stream: usize| sent[stream] as f64 / f64::from(weights[stream]);
-            assert!((share(0) - share(1)).abs() <= bound, "{sent:?}");
+    for (sizes, weights) in [
+        ([100, 730], [1, 3]),
+        ([500, 20], [10, 1]),
+        ([7, 7], [1, 1]),
+        ([20_000, 90], [2, 5]),
+    ] {
+        for interleaving in [false, true] {
+            // A turn is a message, or a fragment of one.
+            let turn = |bytes: usize| if interleaving { bytes.min(1000) } else { bytes };
+            let share = |bytes: usize, weight: u16| bytes as f64 / f64::from(weight);
+            let bound = share(turn(sizes[0]), weights[0]) + share(turn(sizes[1]), weights[1]);
+            let name = StreamScheduler::WeightedFairQueueing;
+            for sent in shares(name, interleaving, sizes, weights) {
+                let difference = share(sent[0], weights[0]) - share(sent[1], weights[1]);
+                assert!(difference.abs() <= bound, "{sent:?}");
+            }
         }
     }
+}
+
+/// A queue of interleaved messages.
+fn interleaved_by(name: StreamScheduler, messages: &[(u16, usize)]) -> TransmitQueue {
+    let mut queue = scheduled_by(name, messages);
+    queue.set_interleaving(true);
+    queue
+}
+
+#[test]
+fn fragments_of_interleaved_messages_are_numbered() {
+    let mut queue = interleaved_by(StreamScheduler::RoundRobin, &[(1, 3), (2, 2), (1, 1)]);
+    let unordered = SendInfo {
+        unordered: true,
+        ..on_stream(1)
+    };
+    queue.push(Instant::now(), unordered, Bytes::from_static(b"xy"));
+    let seen: Vec<_> = drain(&mut queue, 1)
+        .iter()
+        .map(|fragment| {
+            let MessageFragment { stream, mid, .. } = *fragment;
+            (stream, mid.0, fragment.fsn.unwrap())
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (1, 0, 0),
+            (2, 0, 0),
+            (1, 0, 1),
+            (2, 0, 1),
+            (1, 0, 2),
+            (1, 1, 0),
+            // Unordered messages are counted by themselves.
+            (1, 0, 0),
+            (1, 0, 1),
+        ]
+    );
+}
+
+/// RFC 8260 section 3: which schedulers let a small message in between the fragments of a large one of
+/// another stream that has begun to leave.
+#[test]
+fn fragments_alternate_as_the_scheduler_says() {
+    for (name, expected) in [
+        (StreamScheduler::FirstComeFirstServed, &[1, 1, 1, 2, 3][..]),
+        (StreamScheduler::RoundRobin, &[1, 2, 3, 1, 1]),
+        (StreamScheduler::Priority, &[3, 1, 1, 1, 2]),
+        (StreamScheduler::FairCapacity, &[2, 3, 1, 1, 1]),
+        (StreamScheduler::WeightedFairQueueing, &[2, 3, 1, 1, 1]),
+    ] {
+        let mut queue = interleaved_by(name, &[(1, 4)]);
+        assert!(queue.take(1).is_some());
+        for (stream, value) in [(1, 1), (2, 1)] {
+            queue.set_value(stream, value);
+        }
+        for stream in [2, 3] {
+            queue.push(Instant::now(), on_stream(stream), Bytes::from_static(b"x"));
+        }
+        assert_eq!(streams(&drain(&mut queue, 1)), expected, "{name:?}");
+    }
+}
+
+#[test]
+fn a_packet_of_one_stream_is_followed_by_one_of_another() {
+    let mut queue = interleaved_by(
+        StreamScheduler::RoundRobinPerPacket,
+        &[(1, 4), (2, 1), (3, 3)],
+    );
+    let mut packet = || {
+        let taken: Vec<_> = (0..2).filter_map(|_| queue.take(1)).collect();
+        queue.end_packet();
+        streams(&taken)
+    };
+    let packets: Vec<_> = (0..5).map(|_| packet()).collect();
+    assert_eq!(
+        packets,
+        [vec![1, 1], vec![2], vec![3, 3], vec![1, 1], vec![3]]
+    );
 }
 
 #[test]
