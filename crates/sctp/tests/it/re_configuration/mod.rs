@@ -4,6 +4,7 @@ mod answers;
 mod association_reset;
 mod outgoing_reset;
 mod pairs;
+mod random;
 mod requests;
 
 use std::time::Duration;
