@@ -169,7 +169,12 @@ impl Association {
     ) -> Option<EncodedChunk> {
         let (last, before) = responses.split_last()?;
         let is_reset = matches!(requests.last(), Some(PeerRequest::IncomingReset(_)));
-        if !is_reset || last.result != ReConfigResult::IN_PROGRESS {
+        // Others of ours that wait go first.
+        let is_next = self
+            .re_configuration
+            .as_ref()
+            .is_some_and(|state| state.wanted.len() == 1);
+        if !is_reset || last.result != ReConfigResult::IN_PROGRESS || !is_next {
             return None;
         }
         let chunk = self.advance_re_configuration(before.first().copied(), context.now)?;
