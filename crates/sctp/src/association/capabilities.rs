@@ -70,6 +70,14 @@ pub(crate) fn announced(parameter: Tlv<'_>) -> Option<Extensions> {
     Some(extensions)
 }
 
+/// Whether a parameter of an INIT or INIT ACK announces I-FORWARD-TSN.
+pub(crate) fn announces_i_forward_tsn(parameter: Tlv<'_>) -> bool {
+    matches!(
+        Parameter::read(parameter),
+        Ok(Parameter::SupportedExtensions(types)) if types.contains(ChunkType::I_FORWARD_TSN)
+    )
+}
+
 fn chunk_types(extensions: Extensions) -> Vec<u8> {
     let Extensions {
         partial_reliability,

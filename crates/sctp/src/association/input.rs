@@ -37,7 +37,7 @@ impl SeenAcknowledgements {
     /// Whether there was one of the same kind before.
     fn repeats(&mut self, chunk: &Chunk<'_>) -> bool {
         match chunk {
-            Chunk::Sack(_) => std::mem::replace(&mut self.sack, true),
+            Chunk::Sack(_) | Chunk::NrSack(_) => std::mem::replace(&mut self.sack, true),
             Chunk::Shutdown(_) => std::mem::replace(&mut self.shutdown, true),
             _ => false,
         }
@@ -169,6 +169,7 @@ impl Association {
             Chunk::Data(data) => self.handle_data(received, (&data).into(), context),
             Chunk::IData(data) => self.handle_data(received, (&data).into(), context),
             Chunk::Sack(sack) => self.handle_sack(&sack, context),
+            Chunk::NrSack(nr_sack) => self.handle_nr_sack(&nr_sack, context),
             Chunk::InitAck(init) => self.handle_init_ack(received, &init, context),
             Chunk::CookieAck => self.handle_cookie_ack(received, context),
             Chunk::Heartbeat(heartbeat) => self.handle_heartbeat(received, heartbeat, context),
@@ -187,7 +188,7 @@ impl Association {
             Chunk::Error(error) => self.handle_error(error, context),
             // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
             Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
-            Chunk::Auth(_) | Chunk::NrSack(_) | Chunk::AsconfAck(_) | Chunk::Asconf(_) => {
+            Chunk::Auth(_) | Chunk::AsconfAck(_) | Chunk::Asconf(_) => {
                 context.statistics.drops.chunks += 1
             }
             Chunk::IForwardTsn(chunk) => self.handle_i_forward_tsn(received, &chunk, context),

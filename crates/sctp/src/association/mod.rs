@@ -242,6 +242,9 @@ impl Association {
         };
         association.begin_re_configuration(cookie.peer_initial_tsn);
         association.sender.agree_on(association.extensions);
+        association
+            .receiver
+            .agree_on(association.extensions, config);
         association.add_paths(&cookie.other_addresses, from, context);
         association.enter_established(context);
         association

@@ -5,6 +5,7 @@
 //! only when each chunk was first sent, and nothing of windows or timers.
 
 mod abandonment;
+mod non_renegable;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -36,6 +37,8 @@ enum ChunkState {
     InFlight,
     /// By a Gap Ack Block: the peer may still take it back (section 6.2).
     Acknowledged,
+    /// By an NR Gap Ack Block: the peer does not take it back, so its user data is freed.
+    NonRenegable,
     /// Marked for retransmission.
     Lost(Loss),
     /// It is not sent again, nor waited for (RFC 3758 section 3.4).
@@ -79,6 +82,14 @@ impl OutstandingChunk {
             retransmissions: 0,
             counts_from: tsn,
         }
+    }
+
+    /// Whether the peer may take back that it has it, or may not have it.
+    fn is_renegable(&self) -> bool {
+        !matches!(
+            self.state,
+            ChunkState::NonRenegable | ChunkState::Abandoned { .. }
+        )
     }
 
     /// What there is to tell of it when a SACK newly acknowledges it, before its state changes.
@@ -136,6 +147,8 @@ pub(crate) struct OutstandingData {
     chunks: VecDeque<OutstandingChunk>,
     /// What the last SACK acknowledged by Gap Ack Blocks: ascending, isolated.
     acknowledged: Vec<OffsetRange>,
+    /// What the last NR-SACK acknowledged by NR Gap Ack Blocks: ascending, isolated.
+    non_renegable: Vec<OffsetRange>,
     /// Room for the ranges of the next SACK, kept to be used again.
     scratch: Vec<OffsetRange>,
     /// TSNs marked for retransmission, ascending; some may have been acknowledged since.
@@ -158,6 +171,7 @@ impl OutstandingData {
             first: initial,
             chunks: VecDeque::new(),
             acknowledged: Vec::new(),
+            non_renegable: Vec::new(),
             scratch: Vec::new(),
             lost: VecDeque::new(),
             lost_count: 0,
@@ -225,14 +239,14 @@ impl OutstandingData {
         tsn
     }
 
-    /// Takes out all chunks that are not acknowledged for good, nor abandoned. What Gap Ack Blocks
+    /// Takes out all chunks that are neither acknowledged for good nor abandoned. What Gap Ack Blocks
     /// acknowledged is among them, for it may never have come to the peer's user. The TSNs will be
     /// used again.
     pub(crate) fn take_all(&mut self) -> impl DoubleEndedIterator<Item = MessageFragment> + use<> {
         let before = std::mem::replace(self, OutstandingData::new(self.first));
         let chunks = before.chunks.into_iter();
-        let kept = chunks.filter(|chunk| !chunk.is_abandoned());
-        kept.map(|chunk| chunk.fragment)
+        let left = chunks.filter(|chunk| chunk.is_renegable());
+        left.map(|chunk| chunk.fragment)
     }
 
     /// The user data of the first outstanding chunk, in bytes.
@@ -298,10 +312,7 @@ impl OutstandingData {
             if paths.is_empty() {
                 break;
             }
-            if matches!(
-                chunk.state,
-                ChunkState::Acknowledged | ChunkState::Abandoned { .. }
-            ) {
+            if !matches!(chunk.state, ChunkState::InFlight | ChunkState::Lost(_)) {
                 continue;
             }
             let path = chunk.path;
@@ -319,7 +330,12 @@ impl OutstandingData {
             || self
                 .chunks
                 .get(tsn.distance_from(self.first) as usize)
-                .is_some_and(|chunk| chunk.state == ChunkState::Acknowledged)
+                .is_some_and(|chunk| {
+                    matches!(
+                        chunk.state,
+                        ChunkState::Acknowledged | ChunkState::NonRenegable
+                    )
+                })
     }
 
     /// Where the chunk `tsn` was sent last.
@@ -440,7 +456,10 @@ impl OutstandingData {
             summary.advanced = true;
             let size = chunk.fragment.payload.len();
             self.bytes -= size;
-            if chunk.state == ChunkState::Acknowledged {
+            if matches!(
+                chunk.state,
+                ChunkState::Acknowledged | ChunkState::NonRenegable
+            ) {
                 continue;
             }
             if chunk.is_abandoned() {
@@ -459,6 +478,7 @@ impl OutstandingData {
         }
         self.karn.forget_below(self.first);
         rebase(&mut self.acknowledged, advance);
+        rebase(&mut self.non_renegable, advance);
 
         let before = std::mem::take(&mut self.acknowledged);
         for_each_only_in(&reported, &before, |offset| {
@@ -468,6 +488,9 @@ impl OutstandingData {
             };
             if let ChunkState::Abandoned { in_flight } = &mut chunk.state {
                 *in_flight = false;
+                return;
+            }
+            if chunk.state == ChunkState::NonRenegable {
                 return;
             }
             let acknowledged = chunk.acknowledged(tsn, &self.karn);
@@ -495,7 +518,7 @@ impl OutstandingData {
         };
         for_each_only_in(&before, &reported, |offset| {
             let chunk = self.chunks.get_mut(offset as usize);
-            let Some(chunk) = chunk.filter(|chunk| !chunk.is_abandoned()) else {
+            let Some(chunk) = chunk.filter(|chunk| chunk.is_renegable()) else {
                 return;
             };
             // Acknowledged anew, without having been sent again, it would seem to have taken long.

@@ -35,6 +35,11 @@ impl MessageTsns {
         }
     }
 
+    /// All of them, ascending.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = TsnRange> {
+        self.first.iter().chain(&self.more).copied()
+    }
+
     /// The lowest one.
     pub(crate) fn lowest(&self) -> Option<Tsn> {
         self.first.map(|range| range.first)

@@ -3,6 +3,7 @@
 //! acknowledge.
 
 mod forward_tsn;
+mod nr_sack;
 mod window;
 
 use std::time::Instant;
@@ -19,8 +20,9 @@ use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
 use super::stream_set::StreamSet;
 use super::streams::{InboundStreams, NumberReused};
 use crate::packet::{PacketWriter, Sack, Tsn};
-use crate::{AssociationConfig, ReceivedMessage};
+use crate::{AssociationConfig, Extensions, ReceivedMessage};
 pub(crate) use forward_tsn::Forwarding;
+use nr_sack::NonRenegable;
 use window::least_window;
 
 /// What became of a DATA or I-DATA chunk.
@@ -96,6 +98,8 @@ pub(crate) struct Receiver {
     /// Bytes of the chunk that comes next, if it was dropped because all associations together hold
     /// too much, and the user has nothing to receive that would make room.
     starved: Option<usize>,
+    /// What NR-SACKs tell, where both sides have agreed on them.
+    non_renegable: Option<Box<NonRenegable>>,
 }
 
 impl Receiver {
@@ -125,12 +129,25 @@ impl Receiver {
             has_skipped: false,
             reneged: 0,
             starved: None,
+            non_renegable: None,
+        }
+    }
+
+    /// Learns what both sides have agreed on, before anything comes.
+    pub(crate) fn agree_on(&mut self, extensions: Extensions, config: &AssociationConfig) {
+        if extensions.nr_sack {
+            let kept = NonRenegable::new(self.tsns.cumulative(), bounds_of(config));
+            self.non_renegable = Some(Box::new(kept));
+            self.streams.note_delivered();
         }
     }
 
     /// Takes up settings that have changed. What is held beyond new bounds stays.
     pub(crate) fn reconfigured(&mut self, config: &AssociationConfig) {
         self.tsns.set_bounds(bounds_of(config));
+        if let Some(kept) = &mut self.non_renegable {
+            kept.set_bounds(bounds_of(config));
+        }
         self.reassembly
             .set_max_message_size(config.max_message_size);
         self.join_fragments(config);
@@ -164,6 +181,7 @@ impl Receiver {
         self.buffered = self.streams.ready_bytes();
         self.out_of_order = 0;
         self.starved = None;
+        self.non_renegable = None;
     }
 
     /// The messages of which parts were delivered, and whose ends will never be; each said once.
@@ -248,7 +266,7 @@ impl Receiver {
             }
         }
         if data.stream >= self.streams.count() {
-            self.record(data.tsn);
+            self.record_discarded(data.tsn);
             return Ok(Reception::InvalidStream);
         }
         if !(data.beginning && data.ending)
@@ -256,7 +274,7 @@ impl Receiver {
                 self.reassembly
                     .skip_fragment(data.tsn, data.beginning, data.ending)
         {
-            self.record(data.tsn);
+            self.record_discarded(data.tsn);
             self.buffered -= freed;
             return Ok(Reception::Accepted);
         }
@@ -270,7 +288,7 @@ impl Receiver {
             if !self.has_skipped {
                 return Err(NUMBER_REUSED);
             }
-            self.record(data.tsn);
+            self.record_discarded(data.tsn);
             return Ok(Reception::Accepted);
         }
         // A slice of a packet holds all of it in memory.
@@ -531,6 +549,9 @@ impl Receiver {
 
     /// The size of the SACK that would be written, in bytes.
     pub(crate) fn sack_size(&self) -> usize {
+        if let Some(kept) = &self.non_renegable {
+            return self.nr_sack_size(kept);
+        }
         Sack::OVERHEAD
             + (self.tsns.gaps().len() + self.tsns.duplicates().len()) * Sack::ENTRY_LENGTH
     }
@@ -564,31 +585,52 @@ impl Receiver {
         budget: usize,
         config: &AssociationConfig,
     ) -> bool {
+        let window = self.window(budget, config);
+        let a_rwnd = u32::try_from(window).unwrap_or(u32::MAX);
+        let written = match self.non_renegable.take() {
+            None => self.write_plain_sack(writer, a_rwnd),
+            Some(mut kept) => {
+                let written = self.write_nr_sack(&mut kept, writer, a_rwnd);
+                self.non_renegable = Some(kept);
+                written
+            }
+        };
+        if written {
+            self.promised = window;
+            self.tsns.clear_duplicates();
+            self.acknowledgement.sent();
+        }
+        written
+    }
+
+    fn write_plain_sack(&self, writer: &mut PacketWriter<'_>, a_rwnd: u32) -> bool {
         let Some(room) = writer.remaining().checked_sub(Sack::OVERHEAD) else {
             return false;
         };
         let entries = room / Sack::ENTRY_LENGTH;
         let gaps = self.tsns.gaps().len().min(entries);
         let duplicates = self.tsns.duplicates().len().min(entries - gaps);
-        let window = self.window(budget, config);
-        let written = writer.sack(
-            self.tsns.cumulative(),
-            u32::try_from(window).unwrap_or(u32::MAX),
-            self.tsns.gaps().take(gaps),
-            self.tsns.duplicates().iter().copied().take(duplicates),
-        );
-        if written.is_err() {
-            return false;
-        }
-        self.promised = window;
-        self.tsns.clear_duplicates();
-        self.acknowledgement.sent();
-        true
+        writer
+            .sack(
+                self.tsns.cumulative(),
+                a_rwnd,
+                self.tsns.gaps().take(gaps),
+                self.tsns.duplicates().iter().copied().take(duplicates),
+            )
+            .is_ok()
     }
 
     /// Messages and fragments held.
     pub(crate) fn held(&self) -> usize {
         self.streams.messages() + self.reassembly.fragments()
+    }
+
+    /// Records a TSN whose chunk is thrown away, and of which no more is wanted.
+    fn record_discarded(&mut self, tsn: Tsn) {
+        self.record(tsn);
+        if let Some(kept) = &mut self.non_renegable {
+            kept.add(tsn);
+        }
     }
 
     fn record(&mut self, tsn: Tsn) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::addresses::{AddressRules, Families, PeerAddresses};
-use super::capabilities::announced;
+use super::capabilities::{announced, announces_i_forward_tsn};
 use crate::packet::{Cause, CauseBuffer, Parameter, ParameterType, Parameters, Tlv};
 use crate::{AssociationConfig, Extensions};
 
@@ -178,6 +178,8 @@ pub(crate) struct SetupParameters<'a> {
     pub(crate) supported: Option<Families>,
     /// The extensions that the peer announces.
     pub(crate) extensions: Extensions,
+    /// The peer understands I-FORWARD-TSN.
+    i_forward_tsn: bool,
     /// Parameters that were not recognized and are to be reported, as they came.
     pub(crate) unrecognized: Vec<Tlv<'a>>,
 }
@@ -205,6 +207,7 @@ impl<'a> SetupParameters<'a> {
             let tlv = tlv.map_err(|_| ParameterFault::Malformed)?;
             if let Some(announced) = announced(tlv) {
                 found.extensions = found.extensions.union(announced);
+                found.i_forward_tsn |= announces_i_forward_tsn(tlv);
                 // One that we do not offer is not recognized.
                 if !announced.intersection(offered).is_empty() {
                     continue;
@@ -240,6 +243,10 @@ impl<'a> SetupParameters<'a> {
                 // Recognized, and nothing to do about it.
                 _ => {}
             }
+        }
+        if offered.interleaving && found.extensions.interleaving && !found.i_forward_tsn {
+            // RFC 8260 section 2.3.1: beside I-DATA there is no FORWARD-TSN.
+            found.extensions.partial_reliability = false;
         }
         if let Some(supported) = &mut found.supported {
             for address in &found.peer.addresses {

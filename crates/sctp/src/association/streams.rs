@@ -27,6 +27,8 @@ pub(crate) struct InboundStreams {
     partial: BTreeMap<u16, PartialDelivery>,
     /// The stream of the one between whose parts nothing may be delivered.
     exclusive: Option<u16>,
+    /// The TSNs of the messages that were delivered; `None` when nobody wants to know.
+    delivered: Option<Vec<TsnRange>>,
     /// Messages of after a reset that is still to come.
     held: Option<Box<HeldMessages>>,
 }
@@ -62,8 +64,21 @@ impl InboundStreams {
             ready_bytes: 0,
             partial: BTreeMap::new(),
             exclusive: None,
+            delivered: None,
             held: None,
         }
+    }
+
+    /// Keeps the TSNs of messages that are delivered from now on, for [`Self::take_delivered`].
+    pub(crate) fn note_delivered(&mut self) {
+        self.delivered = Some(Vec::new());
+    }
+
+    /// The TSNs of the messages that were delivered since the last time.
+    pub(crate) fn take_delivered(&mut self) -> Vec<TsnRange> {
+        self.delivered
+            .as_mut()
+            .map_or_else(Vec::new, std::mem::take)
     }
 
     /// How many streams there are.
@@ -124,7 +139,7 @@ impl InboundStreams {
             return Ok(());
         }
         if message.unordered {
-            self.deliver(message);
+            self.deliver_whole(message, &tsns);
             return Ok(());
         }
         let index = usize::from(stream);
@@ -144,7 +159,7 @@ impl InboundStreams {
         if let Some(next) = self.next.get_mut(index) {
             *next = following;
         }
-        self.deliver(message);
+        self.deliver_whole(message, &tsns);
         if !self.waiting.is_empty() {
             self.deliver_from(stream, following);
         }
@@ -204,7 +219,7 @@ impl InboundStreams {
         }
         for before in waiting {
             if let Some(before) = self.waiting.remove(&(stream, before)) {
-                self.deliver(before.message);
+                self.deliver_whole(before.message, &before.tsns);
             }
         }
         self.deliver_from(stream, mid.next());
@@ -214,7 +229,7 @@ impl InboundStreams {
     /// number after it.
     fn deliver_from(&mut self, stream: u16, mut following: Mid) {
         while let Some(waiting) = self.waiting.remove(&(stream, following.0)) {
-            self.deliver(waiting.message);
+            self.deliver_whole(waiting.message, &waiting.tsns);
             following = following.next();
         }
         if let Some(next) = self.next.get_mut(usize::from(stream)) {
@@ -271,6 +286,14 @@ impl InboundStreams {
         }
     }
 
+    /// Delivers a message that had these TSNs, or the rest of one.
+    fn deliver_whole(&mut self, message: ReceivedMessage, tsns: &MessageTsns) {
+        if let Some(delivered) = &mut self.delivered {
+            delivered.extend(tsns.ranges());
+        }
+        self.deliver(message);
+    }
+
     fn deliver(&mut self, message: ReceivedMessage) {
         if !self.partial.is_empty()
             && let Some(partial) = self
@@ -294,7 +317,7 @@ impl InboundStreams {
         let Some(listed) = streams.listed() else {
             self.next.clear();
             for orphan in std::mem::take(&mut self.waiting).into_values() {
-                self.deliver(orphan.message);
+                self.deliver_whole(orphan.message, &orphan.tsns);
             }
             return self.release_held();
         };
@@ -307,7 +330,7 @@ impl InboundStreams {
                 && let key = *key
                 && let Some(orphan) = self.waiting.remove(&key)
             {
-                self.deliver(orphan.message);
+                self.deliver_whole(orphan.message, &orphan.tsns);
             }
         }
         self.release_held()

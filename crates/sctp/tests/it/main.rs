@@ -8,6 +8,7 @@ mod known_peer;
 mod lock_up;
 mod loss;
 mod multihoming;
+mod nr_sack;
 mod packet;
 mod partial_delivery;
 mod partial_reliability;

@@ -6,7 +6,7 @@ use crate::association::received_data::ReceivedData;
 use crate::association::receiver::{FatalData, Reception};
 use crate::association::sender::{NeverSent, SackOutcome};
 use crate::association::{Association, Context};
-use crate::packet::{Cause, Sack};
+use crate::packet::{Cause, NrSack, Sack};
 use crate::{AssociationState, Event};
 
 impl Association {
@@ -79,6 +79,17 @@ impl Association {
         let outcome = self
             .sender
             .handle_sack(context.now, sack, &mut self.paths, context.config);
+        self.conclude_acknowledgement(outcome, context);
+    }
+
+    pub(super) fn handle_nr_sack(&mut self, nr_sack: &NrSack<'_>, context: &mut Context<'_>) {
+        if !self.may_send_data() {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        let outcome =
+            self.sender
+                .handle_nr_sack(context.now, nr_sack, &mut self.paths, context.config);
         self.conclude_acknowledgement(outcome, context);
     }
 

@@ -43,6 +43,7 @@ impl Association {
             cookie.peer_a_rwnd,
         );
         self.sender.agree_on(self.extensions);
+        self.receiver.agree_on(self.extensions, config);
         self.error_count = 0;
         // The INIT ACK told the peer of the endpoint's.
         self.local_addresses = LocalAddresses::new(context.local_addresses);
@@ -202,6 +203,7 @@ impl Association {
             agreed.extensions.interleaving,
             context.config,
         );
+        self.receiver.agree_on(agreed.extensions, context.config);
         for message in self.sender.learn_peer(a_rwnd, agreed.outbound_streams) {
             context.events.push_back(Event::SendFailed {
                 id: self.id,

@@ -121,7 +121,10 @@ impl OutstandingData {
                 .rev()
                 .filter(|_| !fragment.beginning)
                 .find(|before| before.fragment.is_of_same_message(fragment));
-            let arrived = chunk.state == ChunkState::Acknowledged;
+            let arrived = matches!(
+                chunk.state,
+                ChunkState::Acknowledged | ChunkState::NonRenegable
+            );
             match before {
                 Some(message) => {
                     message.bytes += fragment.payload.len();
@@ -187,7 +190,9 @@ impl OutstandingData {
                     on_left_flight(chunk.path, chunk_size);
                 }
                 ChunkState::Lost(_) => self.lost_count -= 1,
-                ChunkState::Acknowledged | ChunkState::Abandoned { .. } => {}
+                ChunkState::Acknowledged
+                | ChunkState::NonRenegable
+                | ChunkState::Abandoned { .. } => {}
             }
             self.bytes -= size;
             self.abandoned += 1;

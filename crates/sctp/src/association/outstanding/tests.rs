@@ -505,3 +505,40 @@ fn messages_give_way_by_their_limit_unless_they_have_arrived() {
     assert_eq!(giving_way(Limit::None), [(0, 1, 10), (2, 5, 20)]);
     assert_eq!(giving_way(Limit::Priority(5)), []);
 }
+
+#[test]
+fn what_the_peer_keeps_is_freed_at_once_and_stays_acknowledged() {
+    let mut outstanding = outstanding(6);
+    let keep = |outstanding: &mut OutstandingData, gaps: &[(u16, u16)]| {
+        let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+        outstanding.free_non_renegable(gaps)
+    };
+    let effects = sack(&mut outstanding, 0, &[(2, 3), (5, 5)], false);
+    assert_eq!(effects.acknowledged, [1, 2, 4]);
+    assert_eq!(keep(&mut outstanding, &[(3, 3), (5, 5)]), Ok(()));
+    assert_eq!((outstanding.bytes(), outstanding.len()), (40, 6));
+    assert_eq!(keep(&mut outstanding, &[(3, 3), (5, 5)]), Ok(()));
+    assert_eq!(outstanding.bytes(), 40, "once");
+    // The peer takes back what it may, and what it may not.
+    let effects = sack(&mut outstanding, 0, &[(6, 6)], false);
+    assert_eq!((effects.reneged, effects.acknowledged), (1, vec![5]));
+    assert_eq!(sack(&mut outstanding, 0, &[(5, 6)], false).acknowledged, []);
+    let effects = sack(&mut outstanding, 4, &[], false);
+    assert_eq!(effects.acknowledged, [0, 1, 3]);
+    assert_eq!(
+        outstanding.take_all().count(),
+        1,
+        "the one that was taken back"
+    );
+}
+
+#[test]
+fn what_is_not_acknowledged_is_not_kept() {
+    let mut outstanding = outstanding(3);
+    let blocks = [GapAckBlock { start: 2, end: 3 }];
+    assert_eq!(outstanding.free_non_renegable(blocks.into_iter()), Ok(()));
+    assert_eq!(outstanding.bytes(), 30);
+    let beyond = [GapAckBlock { start: 2, end: 4 }];
+    let freed = outstanding.free_non_renegable(beyond.into_iter());
+    assert_eq!(freed, Err(NeverSent));
+}

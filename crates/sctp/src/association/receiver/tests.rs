@@ -1,7 +1,7 @@
 use bytes::BytesMut;
 
 use super::*;
-use crate::packet::{Chunk, Data, Packet, Ssn};
+use crate::packet::{Chunk, Data, GapAckBlock, Packet, Ssn};
 
 fn config() -> AssociationConfig {
     AssociationConfig::default().a_rwnd(4000).mtu(500)
@@ -243,4 +243,48 @@ fn does_not_hold_a_large_packet_for_a_small_chunk() {
     let large = receiver.receive(usize::MAX, &config()).unwrap();
     assert!(!range.contains(&small.payload.as_ptr()));
     assert!(range.contains(&large.payload.as_ptr()));
+}
+
+/// First and last offset of each block.
+type Blocks = Vec<(u16, u16)>;
+
+/// The Cumulative TSN Ack of an NR-SACK, and its blocks of both kinds.
+fn nr_sack_of(receiver: &mut Receiver) -> (u32, Blocks, Blocks) {
+    let mut buffer = BytesMut::new();
+    let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 500);
+    assert!(receiver.write_sack(&mut writer, usize::MAX, &config()));
+    let packet = writer.finish();
+    let Some(Ok(Chunk::NrSack(nr_sack))) = Packet::read(&packet).unwrap().chunks().next() else {
+        panic!("an NR-SACK was written");
+    };
+    let ends = |block: GapAckBlock| (block.start, block.end);
+    (
+        nr_sack.cumulative_tsn_ack.0,
+        nr_sack.gap_ack_blocks.iter().map(ends).collect(),
+        nr_sack.nr_gap_ack_blocks.iter().map(ends).collect(),
+    )
+}
+
+#[test]
+fn what_is_told_as_kept_is_never_taken_back() {
+    let mut receiver = receiver();
+    let mut extensions = Extensions::NONE;
+    extensions.nr_sack = true;
+    receiver.agree_on(extensions, &config());
+    for tsn in 2..=5 {
+        let received = receive_as(&mut receiver, tsn, 100, |data| {
+            data.unordered = tsn % 2 == 0;
+            data.ssn = Ssn(tsn as u16);
+        });
+        assert_eq!(received, Ok(Reception::Accepted));
+    }
+    let kept = vec![(2, 2), (4, 4)];
+    assert_eq!(
+        nr_sack_of(&mut receiver),
+        (0, vec![(3, 3), (5, 5)], kept.clone())
+    );
+    assert_eq!(receiver.renege(), 2);
+    assert_eq!(nr_sack_of(&mut receiver), (0, vec![], kept));
+    assert_eq!(receive(&mut receiver, 1, 100), Ok(Reception::Accepted));
+    assert_eq!(nr_sack_of(&mut receiver), (2, vec![], vec![(2, 2)]));
 }

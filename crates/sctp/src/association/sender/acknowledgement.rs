@@ -7,7 +7,18 @@ use crate::AssociationConfig;
 use crate::association::path::Path;
 use crate::association::path_id::PathId;
 use crate::association::path_list::Paths;
-use crate::packet::{GapAckBlock, Sack, Tsn};
+use crate::packet::{GapAckBlock, GapAckBlocks, NrSack, Sack, Tsn};
+
+/// What a SACK, an NR-SACK or a SHUTDOWN says.
+struct Report<'a, G> {
+    cumulative: Tsn,
+    /// The a_rwnd, if it says that.
+    window: Option<usize>,
+    /// All that was received above the cumulative TSN.
+    gaps: G,
+    /// What of that the peer keeps.
+    non_renegable: GapAckBlocks<'a>,
+}
 
 impl Sender {
     /// Takes in a SACK.
@@ -21,14 +32,34 @@ impl Sender {
         if sack.cumulative_tsn_ack < self.outstanding.cumulative_ack_point() {
             return Ok(SackOutcome::default());
         }
-        self.acknowledge(
-            now,
-            sack.cumulative_tsn_ack,
-            Some(sack.a_rwnd as usize),
-            sack.gap_ack_blocks.iter(),
-            paths,
-            config,
-        )
+        let report = Report {
+            cumulative: sack.cumulative_tsn_ack,
+            window: Some(sack.a_rwnd as usize),
+            gaps: sack.gap_ack_blocks.iter(),
+            non_renegable: GapAckBlocks::default(),
+        };
+        self.acknowledge(now, report, paths, config)
+    }
+
+    /// Takes in an NR-SACK.
+    pub(crate) fn handle_nr_sack(
+        &mut self,
+        now: Instant,
+        nr_sack: &NrSack<'_>,
+        paths: &mut Paths,
+        config: &AssociationConfig,
+    ) -> Result<SackOutcome, NeverSent> {
+        if nr_sack.cumulative_tsn_ack < self.outstanding.cumulative_ack_point() {
+            return Ok(SackOutcome::default());
+        }
+        let non_renegable = nr_sack.nr_gap_ack_blocks;
+        let report = Report {
+            cumulative: nr_sack.cumulative_tsn_ack,
+            window: Some(nr_sack.a_rwnd as usize),
+            gaps: nr_sack.gap_ack_blocks.iter().chain(non_renegable.iter()),
+            non_renegable,
+        };
+        self.acknowledge(now, report, paths, config)
     }
 
     /// Takes in the Cumulative TSN Ack of a SHUTDOWN, which has no Gap Ack Blocks: that some are
@@ -44,18 +75,28 @@ impl Sender {
             return Ok(SackOutcome::default());
         }
         let gaps = self.outstanding.acknowledged_above(cumulative);
-        self.acknowledge(now, cumulative, None, gaps.into_iter(), paths, config)
+        let report = Report {
+            cumulative,
+            window: None,
+            gaps: gaps.into_iter(),
+            non_renegable: GapAckBlocks::default(),
+        };
+        self.acknowledge(now, report, paths, config)
     }
 
     fn acknowledge(
         &mut self,
         now: Instant,
-        cumulative: Tsn,
-        window: Option<usize>,
-        gaps: impl Iterator<Item = GapAckBlock>,
+        report: Report<'_, impl Iterator<Item = GapAckBlock>>,
         paths: &mut Paths,
         config: &AssociationConfig,
     ) -> Result<SackOutcome, NeverSent> {
+        let Report {
+            cumulative,
+            window,
+            gaps,
+            non_renegable,
+        } = report;
         let probed_before = self.probed_path();
         self.peer_window = window.unwrap_or(self.peer_window);
         self.sack_since_t3_rtx = true;
@@ -82,6 +123,11 @@ impl Sender {
                 |path, size| reneged.push((path, size)),
             )
             .map_err(|_| NeverSent)?;
+        if !non_renegable.is_empty() {
+            self.outstanding
+                .free_non_renegable(non_renegable.iter())
+                .map_err(|_| NeverSent)?;
+        }
         for (id, before) in earliest {
             if self.outstanding.is_acknowledged(before)
                 && let Some(path) = paths.get_mut(id)

@@ -1,6 +1,8 @@
 //! Partial reliability (RFC 3758, RFC 7496): what `docs/extensions/rfc3758.md` and `rfc7496.md` name as
 //! tests.
 
+mod hostile;
+mod interleaved;
 mod policies;
 mod random_loss;
 mod receiving;
