@@ -199,6 +199,12 @@ impl OutstandingData {
         self.chunks.is_empty()
     }
 
+    /// Whether a chunk of one of the streams that `matches` is not acknowledged for good.
+    pub(crate) fn has_any(&self, matches: impl Fn(u16) -> bool) -> bool {
+        let mut chunks = self.chunks.iter();
+        chunks.any(|chunk| matches(chunk.fragment.stream))
+    }
+
     /// How many chunks are not acknowledged for good.
     pub(crate) fn len(&self) -> usize {
         self.chunks.len()

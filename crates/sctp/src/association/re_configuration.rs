@@ -30,6 +30,9 @@ pub(crate) struct ReConfiguration {
     wanted: VecDeque<Vec<Request>>,
     /// The requests of the RE-CONFIG that was sent and has not been answered completely.
     outstanding: Vec<OutstandingRequest>,
+    /// The number of our last Add Incoming Streams Request, if all that answered it was a request of the
+    /// peer: that may have been of its own accord, and ours lost.
+    presumed: Option<SequenceNumber>,
     /// The number that the peer's next request has to have.
     next_expected: SequenceNumber,
     /// The peer's last requests.
@@ -109,6 +112,7 @@ impl ReConfiguration {
             next_request: SequenceNumber(local_initial_tsn.0),
             wanted: VecDeque::new(),
             outstanding: Vec::new(),
+            presumed: None,
             next_expected: SequenceNumber(peer_initial_tsn.0),
             answered: None,
             deferred: None,
@@ -129,6 +133,16 @@ impl ReConfiguration {
             || self
                 .association_reset
                 .is_some_and(|reset| now < reset + MAXIMUM_SEGMENT_LIFETIME)
+    }
+
+    /// Takes note of the response to a request of that number: it may tell that the peer has never seen the
+    /// one before, so that the number of that one is the next one.
+    fn review_presumed(&mut self, number: SequenceNumber, result: ReConfigResult) {
+        if let Some(presumed) = self.presumed.take_if(|presumed| presumed.next() == number)
+            && result == ReConfigResult::ERROR_BAD_SEQUENCE_NUMBER
+        {
+            self.next_request = presumed;
+        }
     }
 
     /// Takes out the outstanding request of that number, if it is one that `matches`.

@@ -150,9 +150,15 @@ impl Sender {
         self.queue.resume();
     }
 
-    /// Whether streams are paused, and no message on them has begun to leave.
+    /// Whether streams are paused, and their numbers may begin anew: no message on them has begun to leave,
+    /// and no FORWARD-TSN that the peer has yet to take in, or that is still to be sent, may name one of
+    /// their old numbers.
     pub(crate) fn has_paused(&self) -> bool {
-        self.queue.has_paused()
+        let names_old_numbers = || {
+            self.outstanding.advanced_peer_ack_point() != self.outstanding.cumulative_ack_point()
+                || self.outstanding.has_any(|stream| self.queue.pauses(stream))
+        };
+        self.queue.has_paused() && !(self.partial_reliability && names_old_numbers())
     }
 
     /// Whether everything that was sent is acknowledged for good.

@@ -359,6 +359,9 @@ impl Association {
         });
         if let Some(number) = asked_for {
             self.acknowledge_request(number, |_| true, context);
+            if let Some(state) = &mut self.re_configuration {
+                state.presumed = Some(number);
+            }
         }
         if add.new_streams == 0 {
             return ReConfigResult::SUCCESS_NOTHING_TO_DO;

@@ -214,6 +214,9 @@ impl Association {
             ReConfigResult::DENIED => ReConfigurationOutcome::Denied,
             _ => ReConfigurationOutcome::Failed,
         };
+        if let Some(state) = &mut self.re_configuration {
+            state.review_presumed(number, response.result);
+        }
         let is_done = outcome == ReConfigurationOutcome::Performed;
         match acknowledged.request {
             Request::OutgoingReset { streams, answers } => {

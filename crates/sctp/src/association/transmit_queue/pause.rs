@@ -39,10 +39,15 @@ impl TransmitQueue {
         })
     }
 
+    /// Whether that stream is among those that are paused.
+    pub(crate) fn pauses(&self, stream: u16) -> bool {
+        let paused = self.paused.as_ref();
+        paused.is_some_and(|paused| paused.contains(stream))
+    }
+
     /// Whether nothing new may leave on that stream.
     pub(super) fn is_paused(&self, stream: u16) -> bool {
-        let paused = self.paused.as_ref();
-        paused.is_some_and(|paused| paused.contains(stream)) && !self.is_message_begun(stream)
+        self.pauses(stream) && !self.is_message_begun(stream)
     }
 
     /// Whether no message has left on these streams since their numbers began.

@@ -399,3 +399,30 @@ fn a_request_ends_with_the_association() {
     let later = scripted.pass(Duration::from_secs(1));
     assert_eq!(types(&later), [[ChunkType::SHUTDOWN_ACK]], "no RE-CONFIG");
 }
+
+#[test]
+fn a_request_that_seemed_to_be_answered_and_was_lost_does_not_block_the_next() {
+    let mut scripted = connected(granting());
+    let number = own(&scripted);
+    add(&mut scripted, 0, 2).unwrap();
+    scripted.take();
+    // The peer adds as many streams of its own accord.
+    let request = AddStreamsRequest {
+        request_sequence_number: FIRST,
+        new_streams: 2,
+    };
+    give(
+        &mut scripted,
+        &[Parameter::AddOutgoingStreamsRequest(request)],
+    );
+    scripted.take();
+    reset(&mut scripted, incoming(&[])).unwrap();
+    scripted.take();
+    let result = ReConfigResult::ERROR_BAD_SEQUENCE_NUMBER;
+    give(&mut scripted, &[response(number.next(), result)]);
+    reset(&mut scripted, incoming(&[])).unwrap();
+    assert_eq!(
+        re_configs(&scripted.take()),
+        [[incoming_request(number, &[])]]
+    );
+}
