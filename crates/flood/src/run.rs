@@ -52,12 +52,12 @@ pub struct Report {
 }
 
 /// Sends a flood, in the calling thread and its network namespace, and tells now and then how many
-/// packets have been sent.
+/// packets have been sent. When that answers `false`, nothing more is sent, and the report is about what was.
 ///
 /// # Errors
 ///
 /// When the target is refused, or sockets cannot be had.
-pub fn run(config: &Config, mut on_progress: impl FnMut(u64)) -> anyhow::Result<Report> {
+pub fn run(config: &Config, mut on_progress: impl FnMut(u64) -> bool) -> anyhow::Result<Report> {
     check_target(config.target.ip())?;
     let mut rng = ChaCha12Rng::seed_from_u64(config.seed);
     let addresses = ChaCha12Rng::from_rng(&mut rng);
@@ -74,7 +74,7 @@ pub fn run(config: &Config, mut on_progress: impl FnMut(u64)) -> anyhow::Result<
     let begin = Instant::now();
     let (mut last_round, mut reported, mut last_answer) = (begin, begin, begin);
     let (mut paced, mut waited) = (Duration::ZERO, Duration::ZERO);
-    let (mut is_waiting, mut over_since) = (false, None);
+    let (mut is_waiting, mut is_ended, mut over_since) = (false, false, None);
     loop {
         let now = Instant::now();
         // No more becomes due while nothing can be sent, or it would all be sent at once thereafter.
@@ -107,10 +107,10 @@ pub fn run(config: &Config, mut on_progress: impl FnMut(u64)) -> anyhow::Result<
         }
         if now - reported > Duration::from_millis(100) {
             reported = now;
-            on_progress(sent);
+            is_ended = !on_progress(sent);
         }
         let is_late = now - begin >= Duration::from_secs(MOST_SECONDS);
-        if sent + refused >= count || waited >= TIMEOUT || is_late {
+        if sent + refused >= count || waited >= TIMEOUT || is_late || is_ended {
             let over_since = *over_since.get_or_insert(now);
             let quiet = now - last_answer >= LINGER || now - over_since >= MOST_LINGER;
             if carrier.is_forged() || quiet || waited >= TIMEOUT {

@@ -5,7 +5,6 @@
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -15,7 +14,6 @@ use indicatif::{MultiProgress, ProgressBar};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::experiment::Experiment;
 use crate::machine_load::{Disturbance, MachineLoad};
@@ -41,8 +39,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// [`run_in_this_process`](crate::run_in_this_process). Experiments that [leave the processor
 /// idle](Experiment::is_light) run side by side. An experiment that takes longer than `longest` fails. An experiment
 /// that fails only by times and rates, while other processes take this machine's processors or the machine stands
-/// still, is repeated; it is skipped if the other processes never stop. Also returns whether somebody interrupted it
-/// (SIGINT, SIGTERM): experiments that had not ended by then are skipped.
+/// still, is repeated; it is skipped if the other processes never stop. When `interrupted` is set, experiments that have not
+/// ended are skipped.
 ///
 /// From now on this process is the parent of what its children leave.
 pub fn run_isolated(
@@ -50,8 +48,8 @@ pub fn run_isolated(
     options: Options,
     longest: Duration,
     command: &dyn Fn(&'static str) -> io::Result<Command>,
-) -> (Results, bool) {
-    let interrupted = interruptions();
+    interrupted: &AtomicBool,
+) -> Results {
     // Whose parent has gone is waited for here, and its time counts as ours. Without that it may be that of others.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let bars = MultiProgress::new();
@@ -117,7 +115,6 @@ pub fn run_isolated(
             false
         });
     }
-    let was_interrupted = interrupted.load(Ordering::Relaxed);
     // Those that still run are killed here.
     drop(running);
     let results = experiments
@@ -129,7 +126,7 @@ pub fn run_isolated(
                 Outcome::skipped(format!("it was interrupted{}", earlier_runs(&before)))
             }),
         });
-    (Results::new(options, results.collect()), was_interrupted)
+    Results::new(options, results.collect())
 }
 
 /// A run that does not count: only times or rates broke the law, on a disturbed machine.
@@ -325,28 +322,6 @@ fn wait_for_rest(group: i32, were_killed: bool) {
     }
 }
 
-/// Becomes true when somebody interrupts this process, which goes on.
-fn interruptions() -> Arc<AtomicBool> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&interrupted);
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(async {
-            let mut interrupt = signal(SignalKind::interrupt())?;
-            let mut terminate = signal(SignalKind::terminate())?;
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            flag.store(true, Ordering::Relaxed);
-            Ok::<(), io::Error>(())
-        })
-    });
-    interrupted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -400,8 +375,8 @@ mod tests {
             command.args(["-c", script]);
             Ok(command)
         };
-        let (results, interrupted) = run_isolated(scripts, options, longest, &command);
-        assert!(!interrupted);
+        let interrupted = AtomicBool::new(false);
+        let results = run_isolated(scripts, options, longest, &command, &interrupted);
         let outcomes = results.results().iter();
         outcomes.map(|result| result.outcome.clone()).collect()
     }
@@ -441,7 +416,8 @@ mod tests {
         let longest = Duration::from_secs(2);
         let run_both = || {
             std::fs::write(file.path(), "").expect("written");
-            let (results, _) = run_isolated(&[&HANGS, &DIES], options, longest, &command);
+            let interrupted = AtomicBool::new(false);
+            let results = run_isolated(&[&HANGS, &DIES], options, longest, &command, &interrupted);
             let outcomes = results.results().iter().map(|result| {
                 // However busy the machine is.
                 assert_eq!(result.outcome.verdict, Verdict::Fails);

@@ -1,6 +1,9 @@
 //! Runs experiments one after the other.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -12,25 +15,54 @@ use crate::progress::{self, Progress, ProgressEvent};
 use crate::results::{Result as Ran, Results};
 use crate::two_hosts::try_hosts;
 
-/// Runs experiments, in the order given. One that breaks down fails, and the others go on. Where there
-/// can be no network for [`On::Net`], all are skipped.
-///
-/// For [`On::Net`] without being root the process must have a single thread: it moves into a user
-/// namespace of its own.
-pub fn run(experiments: &[&'static dyn Experiment], options: Options) -> Results {
-    let network = network(options);
+/// Runs experiments on simulated hosts, in the order given. One that breaks down fails, and the others go on. When
+/// `interrupted` is set, those that have not finished are skipped; the one under way goes on in a thread of its own
+/// until the process ends.
+pub fn run(
+    experiments: &[&'static dyn Experiment],
+    options: Options,
+    interrupted: &AtomicBool,
+) -> Results {
     let results = experiments.iter().map(|experiment| {
         let bar = progress::bar();
         progress::begin(&bar, experiment.name());
-        let progress = Progress::Bar(bar.clone());
-        let outcome = run_one(*experiment, options, &network, progress, None);
+        let outcome = run_in_thread(
+            *experiment,
+            options,
+            Progress::Bar(bar.clone()),
+            interrupted,
+        );
         bar.finish_and_clear();
         Ran {
             experiment: *experiment,
-            outcome,
+            outcome: outcome.unwrap_or_else(|| Outcome::skipped("it was interrupted")),
         }
     });
     Results::new(options, results.collect())
+}
+
+/// How often it is looked whether an experiment is over, or to be left.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The outcome of an experiment; `None` when it was interrupted.
+fn run_in_thread(
+    experiment: &'static dyn Experiment,
+    options: Options,
+    progress: Progress,
+    interrupted: &AtomicBool,
+) -> Option<Outcome> {
+    if interrupted.load(Ordering::Relaxed) {
+        return None;
+    }
+    let thread = thread::spawn(move || run_one(experiment, options, &Ok(()), progress, None));
+    while !thread.is_finished() {
+        if interrupted.load(Ordering::Relaxed) {
+            return None;
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    let outcome = thread.join();
+    Some(outcome.unwrap_or_else(|_| Outcome::failed("its thread has panicked".into())))
 }
 
 /// Runs an experiment as the process that [`run_isolated`](crate::run_isolated) has started for it: its progress
@@ -137,7 +169,7 @@ mod tests {
             seed,
             quick: true,
         };
-        let results = run(&[&Sample], options);
+        let results = run(&[&Sample], options, &AtomicBool::new(false));
         let outcome = &results.results()[0].outcome;
         if on == On::Sim {
             assert_eq!(outcome.notes, ["something was refused"]);
@@ -163,7 +195,7 @@ mod tests {
             seed: 3,
             quick: true,
         };
-        let results = run(&[&Sample], options);
+        let results = run(&[&Sample], options, &AtomicBool::new(false));
         let json: serde_json::Value = serde_json::from_str(&results.to_json().unwrap()).unwrap();
         let expected = serde_json::json!([{
             "name": "sample", "source": "none", "on": "sim", "verdict": "holds",
@@ -177,6 +209,7 @@ mod tests {
                 seed: 99,
                 ..options
             },
+            &AtomicBool::new(false),
         );
         assert!(failed.any_failed());
     }

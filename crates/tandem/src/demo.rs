@@ -1,6 +1,5 @@
 //! `tandem demo`.
 
-use std::fs::OpenOptions;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,9 +9,11 @@ use clap::{Args, ValueEnum};
 use lab::demo::{Associations, End, Options};
 use sip::Transport;
 
+use crate::pcap::{self, PcapOptions};
+use crate::perf::output::{check_writable, write};
 use crate::terminal::complain;
 use crate::values::{count, duration, percentage, positive, transport};
-use crate::{fail, logging, pcap};
+use crate::{fail, interrupts, logging};
 
 /// Make calls through a proxy over UDP, TCP and SCTP on a lossy network.
 ///
@@ -69,9 +70,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "tandem-demo.html")]
     html: PathBuf,
 
-    /// Write the users' SCTP packets, including lost ones, to a pcapng file for Wireshark
-    #[arg(long, value_name = "FILE")]
-    pcap: Option<PathBuf>,
+    #[command(flatten)]
+    pcap: PcapOptions,
 
     /// Log the proxy's activity; given twice: every message, too
     #[arg(short, long, action = clap::ArgAction::Count)]
@@ -94,7 +94,7 @@ Examples:
   tandem demo --rate 50 --associations per-user     an open loop, one association for each user
 
 Exit status: 0 every run finished, 1 a call or a registration failed at 0 % loss, or nothing could
-be measured, 2 usage error.";
+be measured, 2 usage error, 130 interrupted: what was finished is shown and written.";
 
 /// Runs the demo, shows the table, writes the files.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
@@ -124,11 +124,8 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         crate::usage::error(&["demo"], &error.to_string());
     }
     // Found out before minutes of work, not after.
-    for path in std::iter::once(&arguments.html).chain(&arguments.json) {
-        if let Err(error) = OpenOptions::new().append(true).create(true).open(path) {
-            complain!("tandem: cannot write {}: {error}", path.display());
-            return ExitCode::FAILURE;
-        }
+    if let Err(error) = check_writable(std::iter::once(&arguments.html).chain(&arguments.json)) {
+        return fail(error.as_ref());
     }
 
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -138,11 +135,20 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let tap = match pcap::open(arguments.pcap.as_deref()) {
+    let tap = match arguments.pcap.open() {
         Ok(tap) => tap,
         Err(error) => return fail(error.as_ref()),
     };
-    let results = match runtime.block_on(lab::demo::run(&options, tap.as_ref())) {
+    let results = runtime.block_on(async {
+        // Without the signals the program ends as ever.
+        let interrupted = async {
+            if interrupts::first().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        lab::demo::run(&options, tap.as_ref(), interrupted).await
+    });
+    let results = match results {
         Ok(results) => results,
         Err(error) => return fail(error.as_ref()),
     };
@@ -152,21 +158,24 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 
     let html = results.to_html(&command_line());
     let mut written = format!("\nPage with plots: {}\n", arguments.html.display());
-    if let Err(error) = report::write_file(&arguments.html, &html) {
-        return fail(&error);
+    if let Err(error) = write(&arguments.html, &html) {
+        return fail(error.as_ref());
     }
     if let Some(path) = &arguments.json {
         let json = match results.to_json() {
             Ok(json) => json,
             Err(error) => return fail(&error),
         };
-        if let Err(error) = report::write_file(path, &json) {
-            return fail(&error);
+        if let Err(error) = write(path, &json) {
+            return fail(error.as_ref());
         }
         written.push_str(&format!("Results as JSON: {}\n", path.display()));
     }
     let table = results.to_terminal(terminal_width());
     crate::perf::output::print(&(table + &written));
+    if results.is_interrupted() {
+        return interrupts::exit_code();
+    }
     let failed = results.failed_without_loss();
     if failed.is_empty() {
         return ExitCode::SUCCESS;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::flood::{
     Config, Counts, DEFAULT_COUNT, DEFAULT_RATE, Kind, Limits, MOST_PACKETS, MOST_PER_SECOND, Over,
@@ -16,7 +17,7 @@ use serde::Serialize;
 
 use crate::perf::output::{check_writable, print, width, write};
 use crate::values::{count, ports_without_udp};
-use crate::{fail, logging};
+use crate::{fail, interrupts, logging};
 
 /// Flood your own SCTP listener, and check whether a real client can still connect.
 ///
@@ -81,7 +82,8 @@ Examples:
   tandem flood cookie 127.0.0.1:9000 --count 50000 --rate 5000 --json cookie.json
   tandem net exec client -- tandem flood replay 10.2.0.2:9000 --over ip
 
-Exit status: 0 done, 1 failure, or a replayed cookie was accepted, 2 usage error.";
+Exit status: 0 done, 1 failure, or a replayed cookie was accepted, 2 usage error, 130 interrupted: the
+table shows what was done until then.";
 
 /// What was asked for, for the document.
 #[derive(Serialize)]
@@ -129,7 +131,9 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     {
         usage_error(&reason);
     }
-    match flood(&arguments, limits) {
+    let interrupted = interrupts::flag();
+    match flood(&arguments, limits, &interrupted) {
+        Ok(_) if interrupted.load(Ordering::Relaxed) => interrupts::exit_code(),
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => fail(error.as_ref()),
@@ -137,7 +141,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 }
 
 /// Says whether the listener withstood.
-fn flood(arguments: &Arguments, limits: Limits) -> anyhow::Result<bool> {
+fn flood(arguments: &Arguments, limits: Limits, interrupted: &AtomicBool) -> anyhow::Result<bool> {
     check_writable(&arguments.json)?;
     let over = match arguments.over {
         Over::Udp { .. } => Over::Udp {
@@ -157,7 +161,10 @@ fn flood(arguments: &Arguments, limits: Limits) -> anyhow::Result<bool> {
     };
     let before = arguments.pid.map(watched).transpose()?;
     let bar = ProgressBar::new(limits.count());
-    let report = send(&config, |sent| bar.set_position(sent))?;
+    let report = send(&config, |sent| {
+        bar.set_position(sent);
+        !interrupted.load(Ordering::Relaxed)
+    })?;
     bar.finish_and_clear();
     let after = arguments.pid.map(watched).transpose()?;
     let listener = before.zip(after).map(|(before, after)| Usage {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -11,7 +12,7 @@ use report::{Cell, Column, Row, Table};
 use crate::demo::command_line;
 use crate::perf::output::{check_writable, print, width, write};
 use crate::values::count;
-use crate::{fail, logging};
+use crate::{fail, interrupts, logging};
 
 /// Repeat published transport experiments.
 ///
@@ -33,7 +34,7 @@ Examples:
   tandem lab run all --quick --json results.json --html lab/
   tandem lab run fairness --on net                    real sockets in network namespaces
 
-Exit status: 0 no experiment fails, 1 one fails, 2 usage error, 130 interrupted on net.";
+Exit status: 0 no experiment fails, 1 one fails, 2 usage error, 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -109,12 +110,13 @@ fn run_chosen(
     // Found out before minutes of work, not after.
     check_writable(html.iter().chain(&arguments.json))?;
     let options = arguments.options();
-    let (results, interrupted) = match options.on {
-        On::Sim => (lab::run(chosen, options), false),
+    let interrupted = interrupts::flag();
+    let results = match options.on {
+        On::Sim => lab::run(chosen, options, &interrupted),
         On::Net => {
             let program = std::env::current_exe()?;
             let command = |name| Ok(part(&program, name, options));
-            lab::run_isolated(chosen, options, longest(options), &command)
+            lab::run_isolated(chosen, options, longest(options), &command, &interrupted)
         }
     };
     print(&results.to_terminal(width()));
@@ -124,17 +126,14 @@ fn run_chosen(
     if let Some(path) = &arguments.json {
         write(path, &results.to_json()?)?;
     }
-    Ok(if interrupted {
-        ExitCode::from(INTERRUPTED)
+    Ok(if interrupted.load(Ordering::Relaxed) {
+        interrupts::exit_code()
     } else if results.any_failed() {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     })
 }
-
-/// As shells have it for programs that Ctrl-C ends.
-const INTERRUPTED: u8 = 130;
 
 /// The command of the process of one experiment.
 fn part(program: &Path, name: &str, options: Options) -> Command {

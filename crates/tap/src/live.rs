@@ -18,8 +18,8 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Begins a new file with `prelude`; one that is there is overwritten.
-    pub(crate) fn create(path: &Path, prelude: &[u8]) -> io::Result<Live> {
+    /// Begins a new file with `prelude`; one that is there is overwritten. It gets about `limit` bytes at most.
+    pub(crate) fn create(path: &Path, prelude: &[u8], limit: u64) -> io::Result<Live> {
         let path = path.to_path_buf();
         // For its owner alone: messages have credentials in them.
         let mut file = OpenOptions::new()
@@ -31,6 +31,7 @@ impl Live {
         file.write_all(prelude)?;
 
         let shared = Arc::new(Shared::default());
+        shared.state().room = limit;
         let writer = Writer {
             shared: Arc::clone(&shared),
             file,
@@ -52,9 +53,16 @@ impl Live {
     pub(crate) fn record(&self, bytes: usize, append: impl FnOnce(&mut Vec<u8>) -> bool) {
         let shared = &self.owner.shared;
         let mut state = shared.state();
-        let has_room = state.error.is_none() && state.waiting.len() + bytes <= MAX_WAITING_BYTES;
-        if has_room && append(&mut state.waiting) {
+        let keeps_up = state.error.is_none() && state.waiting.len() + bytes <= MAX_WAITING_BYTES;
+        let before = state.waiting.len();
+        if state.room < bytes as u64 {
+            // A smaller one that still fitted would look as if nothing had been left out before it.
+            state.room = 0;
+            state.statistics.beyond_limit += 1;
+        } else if keeps_up && append(&mut state.waiting) {
             state.statistics.recorded += 1;
+            let grown = state.waiting.len() - before;
+            state.room = state.room.saturating_sub(grown as u64);
         } else {
             state.statistics.dropped += 1;
         }
@@ -125,6 +133,8 @@ struct State {
     batches_taken: u64,
     /// How many of these are in the file.
     batches_written: u64,
+    /// How many more bytes of blocks the file may get.
+    room: u64,
     flush_wanted: bool,
     ending: bool,
     error: Option<io::Error>,

@@ -60,7 +60,7 @@ impl SipTap {
         let mut prelude = Vec::new();
         append_section_header(APPLICATION, &mut prelude);
         append_interface(interface, LinkType::UpperPdu, &mut prelude);
-        let live = Live::create(path.as_ref(), &prelude)?;
+        let live = Live::create(path.as_ref(), &prelude, u64::MAX)?;
         Ok(SipTap { live })
     }
 

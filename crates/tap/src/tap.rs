@@ -27,6 +27,8 @@ pub struct TapStatistics {
     /// Those that were left out: the file did not keep up, or could not be written any more, or the
     /// packet was too long for IP.
     pub dropped: u64,
+    /// Those that were left out because the file had reached its largest size.
+    pub beyond_limit: u64,
 }
 
 impl Tap {
@@ -37,9 +39,18 @@ impl Tap {
     ///
     /// When the file or the thread cannot be made.
     pub fn create(path: impl AsRef<Path>, interface: &str) -> io::Result<Tap> {
+        Tap::with_limit(path, interface, u64::MAX)
+    }
+
+    /// As [`Tap::create`], for a file of about `limit` bytes at most: what comes later is left out.
+    ///
+    /// # Errors
+    ///
+    /// When the file or the thread cannot be made.
+    pub fn with_limit(path: impl AsRef<Path>, interface: &str, limit: u64) -> io::Result<Tap> {
         let mut prelude = Vec::new();
         append_prelude(interface, &mut prelude);
-        let live = Live::create(path.as_ref(), &prelude)?;
+        let live = Live::create(path.as_ref(), &prelude, limit)?;
         Ok(Tap { live })
     }
 

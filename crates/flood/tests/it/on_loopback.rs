@@ -39,7 +39,11 @@ fn flooded(kind: Kind) -> Report {
         probe: true,
     };
     let mut told = 0;
-    let report = run(&config, |sent| told = sent).expect("it runs");
+    let report = run(&config, |sent| {
+        told = sent;
+        true
+    })
+    .expect("it runs");
     accepting.abort();
     assert_eq!(told, report.sent);
     // Answers are among them.
@@ -111,7 +115,7 @@ fn flooded_beside_a_stranger() -> Report {
             seed: 1,
             probe: false,
         };
-        let report = run(&config, |_| ());
+        let report = run(&config, |_| true);
         ended.store(true, Ordering::Relaxed);
         report.expect("it runs")
     });

@@ -23,6 +23,8 @@ pub use results::Measurement;
 pub struct Results {
     options: Options,
     machine: Machine,
+    /// How many runs there were to be.
+    planned: usize,
     runs: Vec<Measurement>,
 }
 
@@ -51,6 +53,11 @@ impl Results {
         .to_json()
     }
 
+    /// Whether it was interrupted before all runs had finished.
+    pub fn is_interrupted(&self) -> bool {
+        self.runs.len() < self.planned
+    }
+
     /// What failed in the runs that lost no packet, a line for each in which a call or a registration did.
     pub fn failed_without_loss(&self) -> Vec<String> {
         self.runs
@@ -63,19 +70,48 @@ impl Results {
 /// Runs every combination of transport and loss that can be had.
 ///
 /// Runs without loss keep the processors busy and follow one another; those with loss mostly wait for
-/// timers and go side by side. `tap` gets the SCTP packets of the users' side.
+/// timers and go side by side. `tap` gets the SCTP packets of the users' side. When `interrupted` is ready, the runs that
+/// have finished are the result.
 ///
 /// # Errors
 /// When a socket cannot be opened or a run breaks down.
-pub async fn run(options: &Options, tap: Option<&Tap>) -> anyhow::Result<Results> {
+pub async fn run(
+    options: &Options,
+    tap: Option<&Tap>,
+    interrupted: impl Future<Output = ()>,
+) -> anyhow::Result<Results> {
     let plan = plan(options);
+    let mut runs = Vec::new();
+    tokio::select! {
+        finished = run_all(options, tap, &plan, &mut runs) => finished?,
+        () = interrupted => {}
+    }
+    let place = |run: &Measurement| {
+        plan.iter()
+            .position(|planned| *planned == (run.transport, run.loss_percent))
+    };
+    runs.sort_by_key(place);
+    Ok(Results {
+        options: options.clone(),
+        machine: Machine::detect(),
+        planned: plan.len(),
+        runs,
+    })
+}
+
+/// Adds each run to `runs` when it has finished.
+async fn run_all(
+    options: &Options,
+    tap: Option<&Tap>,
+    plan: &[(Transport, f64)],
+    runs: &mut Vec<Measurement>,
+) -> anyhow::Result<()> {
     let (alone, together): (Vec<_>, Vec<_>) = plan
         .iter()
         .copied()
         .partition(|(_, loss_percent)| *loss_percent == 0.0);
     let progress = progress(options, alone.len(), together.len());
 
-    let mut runs = Vec::new();
     for (transport, loss_percent) in alone {
         progress.set_message(format!("{transport} without loss"));
         runs.push(run::run(options, tap, transport, loss_percent).await?);
@@ -94,17 +130,7 @@ pub async fn run(options: &Options, tap: Option<&Tap>) -> anyhow::Result<Results
         }
     }
     progress.finish_and_clear();
-
-    let place = |run: &Measurement| {
-        plan.iter()
-            .position(|planned| *planned == (run.transport, run.loss_percent))
-    };
-    runs.sort_by_key(place);
-    Ok(Results {
-        options: options.clone(),
-        machine: Machine::detect(),
-        runs,
-    })
+    Ok(())
 }
 
 /// The runs, in the order in which they are shown.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use lab::{On, Options, Results, Verdict, experiments};
 use serde_json::Value;
@@ -15,7 +16,7 @@ const OPTIONS: Options = Options {
 
 #[test]
 fn all_experiments_run_on_simulated_hosts_and_none_fails() {
-    let results = lab::run(experiments::all(), OPTIONS);
+    let results = lab::run(experiments::all(), OPTIONS, &AtomicBool::new(false));
     for result in results.results() {
         let (name, outcome) = (result.experiment.name(), &result.outcome);
         assert_ne!(outcome.verdict, Verdict::Fails, "{name}: {}", outcome.why);
@@ -27,7 +28,7 @@ fn all_experiments_run_on_simulated_hosts_and_none_fails() {
 
     let json = results.to_json().expect("figures");
     is_as_promised(&json);
-    let again = lab::run(experiments::all(), OPTIONS);
+    let again = lab::run(experiments::all(), OPTIONS, &AtomicBool::new(false));
     let again = again.to_json().expect("figures");
     let differing = json
         .lines()

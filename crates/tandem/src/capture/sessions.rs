@@ -3,6 +3,7 @@
 use std::collections::BinaryHeap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use report::{Decimal, Machine};
 use serde::Serialize;
 
 use super::options::Outputs;
+use crate::perf::output::is_standard_output;
 
 /// Takes sessions in the order in which they end, and writes them in the order in which they began as far as
 /// they are not too far apart: a call of an hour does not hold up the others.
@@ -52,7 +54,13 @@ impl<P: Serialize> Sessions<P> {
         parameters: P,
         open: fn(&Path) -> io::Result<File>,
     ) -> anyhow::Result<Sessions<P>> {
-        let create = |path: &Path| open(path).with_context(|| cannot_write(path));
+        let create = |path: &Path| {
+            let file = match is_standard_output(path) {
+                true => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+                false => open(path),
+            };
+            file.with_context(|| cannot_write(path))
+        };
         let json = match &outputs.json {
             Some(path) => {
                 // Nothing here is drawn by lot: the seed of the document is none.

@@ -6,7 +6,6 @@ mod scale;
 mod server;
 mod sweep;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::perf::{CarrierConfig, Over};
@@ -15,8 +14,9 @@ use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::pcap::PcapOptions;
 use crate::values::ports_without_udp;
-use crate::{fail, logging, pcap};
+use crate::{fail, logging};
 
 /// Measure the throughput of UDP, TCP and SCTP, between two hosts or on this one.
 ///
@@ -98,15 +98,14 @@ pub(crate) struct Carrier {
     #[arg(long, help_heading = "SCTP")]
     kernel_kept_away: bool,
 
-    /// Write the SCTP packets to a pcapng file for Wireshark
-    #[arg(long, value_name = "FILE", help_heading = "SCTP")]
-    pcap: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "SCTP")]
+    pcap: PcapOptions,
 }
 
 impl Carrier {
     /// Whether something was asked for that only SCTP has.
     pub(crate) fn is_unusual(&self) -> bool {
-        self.over != Over::Udp || self.pcap.is_some()
+        self.over != Over::Udp || self.pcap.is_wanted()
     }
 
     /// For so many associations side by side; ends the program, as the command with these names, where options
@@ -131,7 +130,7 @@ impl Carrier {
                 .unwrap_or(DEFAULT_ENCAPSULATION_PORT),
             kernel_kept_away: self.kernel_kept_away,
             workers: parallel.min(cores()),
-            tap: pcap::open(self.pcap.as_deref())?,
+            tap: self.pcap.open()?,
         })
     }
 }

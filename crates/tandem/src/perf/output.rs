@@ -61,12 +61,26 @@ fn style(template: &str) -> ProgressStyle {
 /// Whether something that was to be printed could not be.
 static IS_CUT: AtomicBool = AtomicBool::new(false);
 
-/// Prints to standard output, [escaped]. Whoever closes the pipe has read enough; a disk that is full is told, once, and the
+/// Whether a document goes to standard output: what is for people goes to standard error then.
+static IS_DOCUMENT: AtomicBool = AtomicBool::new(false);
+
+/// The file name that stands for standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Prints to standard output, [escaped], or to standard error if a document is to go there. Whoever closes the pipe has read enough; a disk that is full is told, once, and the
 /// program [fails](is_cut) in the end.
 pub(crate) fn print(text: &str) {
-    let mut output = std::io::stdout().lock();
+    let text = escaped(text);
+    if IS_DOCUMENT.load(Ordering::Relaxed) {
+        print_to(std::io::stderr().lock(), &text);
+    } else {
+        print_to(std::io::stdout().lock(), &text);
+    }
+}
+
+fn print_to(mut output: impl Write, text: &str) {
     let printed = output
-        .write_all(escaped(text).as_bytes())
+        .write_all(text.as_bytes())
         .and_then(|()| output.flush());
     if let Err(error) = printed
         && error.kind() != ErrorKind::BrokenPipe
@@ -86,23 +100,51 @@ pub(crate) fn print_line(line: &str) {
     print(&format!("{line}\n"));
 }
 
-/// Writes a document or page.
+/// Writes a document or page to a file, or to standard output if it is `-`.
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    report::write_file(path, text)?;
+    if is_standard_output(path) {
+        print_to(std::io::stdout().lock(), text);
+    } else {
+        report::write_file(path, text)?;
+    }
     Ok(())
 }
 
-/// Finds out before minutes of work, not after, that a file cannot be written.
+/// Whether what is written to this file goes to standard output.
+pub(crate) fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == STANDARD_OUTPUT
+}
+
+/// Finds out before minutes of work, not after, that a file cannot be written. A file that was not there is not left
+/// behind. What is [printed](print) goes to standard error from now on if a document goes to standard output.
 pub(crate) fn check_writable<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
 ) -> anyhow::Result<()> {
+    let mut documents = 0;
     for path in paths {
+        if is_standard_output(path) {
+            documents += 1;
+            continue;
+        }
+        let is_new = !path.exists();
         OpenOptions::new()
             .append(true)
             .create(true)
             .open(path)
+            .and_then(|_| {
+                if is_new {
+                    std::fs::remove_file(path)
+                } else {
+                    Ok(())
+                }
+            })
             .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))?;
     }
+    anyhow::ensure!(
+        documents < 2,
+        "two documents cannot go to standard output: give one of them a file name instead of -"
+    );
+    IS_DOCUMENT.fetch_or(documents > 0, Ordering::Relaxed);
     Ok(())
 }
 

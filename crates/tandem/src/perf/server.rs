@@ -1,7 +1,6 @@
 //! `tandem perf server`.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::perf::{CarrierConfig, LISTENING, Listen, Over, Server, ServerConfig, ServerEvent, text};
@@ -10,7 +9,7 @@ use report::format_count;
 use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use tokio::io::AsyncReadExt;
 
-use crate::pcap;
+use crate::pcap::{self, PcapOptions};
 use crate::values::ports_without_udp;
 
 use super::output::{print_line, usage_error};
@@ -55,9 +54,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     one_off: bool,
 
-    /// Write the SCTP packets to a pcapng file for Wireshark
-    #[arg(long, value_name = "FILE")]
-    pcap: Option<PathBuf>,
+    #[command(flatten)]
+    pcap: PcapOptions,
 
     /// End when standard input does: for programs that start a server
     #[arg(long, hide = true)]
@@ -95,7 +93,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     {
         usage_error("server", &reason);
     }
-    let tap = pcap::open(arguments.pcap.as_deref())?;
+    let tap = arguments.pcap.open()?;
     let carriers = over.into_iter().map(|over| CarrierConfig {
         over,
         encapsulation_port: arguments

@@ -88,6 +88,7 @@ fn messages_are_shown_as_sip_between_their_addresses() {
     let statistics = TapStatistics {
         recorded: KINDS.len() as u64,
         dropped: 0,
+        beyond_limit: 0,
     };
     assert_eq!(tap.statistics(), statistics);
 

@@ -133,6 +133,7 @@ fn packets_that_are_too_long_for_ip_are_left_out() {
     let statistics = TapStatistics {
         recorded: 4,
         dropped: 4,
+        beyond_limit: 0,
     };
     assert_eq!(tap.statistics(), statistics);
     drop(tap);

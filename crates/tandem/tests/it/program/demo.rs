@@ -1,8 +1,11 @@
 //! `tandem demo` as a person runs it, short.
 
 use std::process::Output;
+use std::time::Duration;
 
-use crate::program::support::tandem;
+use test_support::Peer;
+
+use crate::program::support::{send_signal, tandem};
 
 #[test]
 fn calls_complete_without_loss_over_every_transport() {
@@ -169,4 +172,62 @@ fn a_file_that_cannot_be_written_is_named() {
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn an_interrupted_demo_shows_and_writes_the_runs_that_have_finished() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("demo.json");
+    let mut command = tandem();
+    command
+        .current_dir(directory.path())
+        .args([
+            "demo",
+            "--seconds",
+            "2",
+            "--transport",
+            "udp,sctp",
+            "--json",
+        ])
+        .arg(&json);
+    let mut peer = Peer::spawn(&mut command);
+    // The run over UDP without loss is over, and another one is not.
+    std::thread::sleep(Duration::from_millis(3500));
+    send_signal(peer.id(), "INT");
+    let status = peer.wait(Duration::from_secs(20));
+    assert_eq!(status.code(), Some(130), "{}", peer.output());
+    let document = std::fs::read_to_string(&json).expect("written");
+    let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+    let runs = document["runs"].as_array().expect("runs");
+    assert!((1..10).contains(&runs.len()), "{}", runs.len());
+    assert!(directory.path().join("tandem-demo.html").exists());
+}
+
+#[test]
+fn a_capture_ends_at_its_limit_and_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pcap = directory.path().join("demo.pcapng");
+    let output = tandem()
+        .current_dir(directory.path())
+        .args([
+            "demo",
+            "--calls",
+            "50",
+            "--loss",
+            "0",
+            "--transport",
+            "sctp",
+        ])
+        .args(["--pcap-limit", "20K", "--pcap"])
+        .arg(&pcap)
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", text(&output));
+    let size = std::fs::metadata(&pcap).expect("written").len();
+    assert!((10_000..25_000).contains(&size), "{size} bytes");
+    assert!(
+        text(&output).contains("the capture ends early: it lacks the last"),
+        "{}",
+        text(&output)
+    );
 }

@@ -9,7 +9,7 @@ use test_support::{Peer, say_skipped};
 
 use crate::program::net::{Networks, program};
 use crate::program::sctp::listen;
-use crate::program::support::tandem;
+use crate::program::support::{send_signal, tandem};
 
 fn flood(arguments: &[&str]) -> Output {
     let mut command = tandem();
@@ -38,6 +38,26 @@ fn a_listener_on_loopback_is_flooded_and_everything_counted() {
         assert!(said.contains("client, got in"), "{said}");
         is_counted(json.as_ref());
     }
+}
+
+#[test]
+fn an_interrupted_flood_shows_what_was_done() {
+    let listener = listen(&["--service", "discard"]);
+    let target = format!("127.0.0.1:{}", listener.port);
+    let port = listener.encapsulation_port.to_string();
+    let mut command = tandem();
+    command
+        .args(["flood", "init", &target, "--peer-encapsulation-port", &port])
+        .args(["--count", "10000", "--rate", "200"]);
+    let mut peer = Peer::spawn(&mut command);
+    std::thread::sleep(Duration::from_secs(1));
+    send_signal(peer.id(), "INT");
+    assert_eq!(peer.wait(Duration::from_secs(20)).code(), Some(130));
+    assert!(
+        peer.output().contains("client, got in"),
+        "{}",
+        peer.output()
+    );
 }
 
 /// Whether all that was sent is counted, and no cookie was accepted that is none; gives what was counted.

@@ -155,6 +155,24 @@ fn an_interrupted_run_leaves_no_network_and_tells_what_it_has() {
 }
 
 #[test]
+fn an_interrupted_run_on_simulated_hosts_tells_what_it_has() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("results.json");
+    let mut command = tandem();
+    command.args(["lab", "run", "all", "--json"]).arg(&json);
+    let mut peer = Peer::spawn(&mut command);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(!json.exists(), "an empty file says nothing");
+    send_signal(peer.id(), "INT");
+    assert_eq!(peer.wait(LIMIT).code(), Some(130));
+    let results = results(&json);
+    let interrupted = results
+        .iter()
+        .filter(|result| result["verdict"] == "skipped" && result["why"] == "it was interrupted");
+    assert!(interrupted.count() > 0, "{results:?}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_what_would() {
     for (arguments, words) in [
         (&["run", "weather"][..], "throughput-by-delay"),

@@ -18,6 +18,7 @@ mod perf;
 mod proxy;
 mod sctp;
 mod sipp;
+mod standard_output;
 pub(crate) mod support;
 mod tmux;
 mod traffic;

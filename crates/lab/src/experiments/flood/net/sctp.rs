@@ -144,7 +144,10 @@ pub(super) fn flooded(
         let flooding = scope.spawn(|| {
             testbed.enter("attacker")?;
             let config = config(target, effort.limits);
-            flood::run(&config, |now| sent.store(now, Ordering::Relaxed))
+            flood::run(&config, |now| {
+                sent.store(now, Ordering::Relaxed);
+                true
+            })
         });
         while !flooding.is_finished() {
             look(&sent)?;
@@ -196,7 +199,7 @@ fn to_nobody(testbed: &Testbed, config: &Config) -> anyhow::Result<f64> {
         ..*config
     };
     let before = testbed.emulator().processor_time()?;
-    let report = testbed.run("attacker", || flood::run(&control, |_| {}))??;
+    let report = testbed.run("attacker", || flood::run(&control, |_| true))??;
     let after = testbed.emulator().processor_time()?;
     let seconds = after.saturating_sub(before).as_secs_f64();
     Ok(per_packet(seconds, report.sent))
