@@ -78,8 +78,8 @@ pub enum Event {
         cause: CannotStartCause,
     },
     /// A message was not delivered, as far as we know (sections 11.1.14, 11.1.15 and 11.2.2;
-    /// RFC 6458 `SCTP_SEND_FAILED_EVENT`): the peer allows fewer streams, its life time has
-    /// passed, or the association ended. Those of an association that ends come before the event
+    /// RFC 6458 `SCTP_SEND_FAILED_EVENT`): the peer allows fewer streams, it was given up by its
+    /// life time or its PR-SCTP policy, or the association ended. Those of an association that ends come before the event
     /// that tells of the end.
     SendFailed {
         /// The association.
@@ -98,7 +98,8 @@ pub enum Event {
         id: AssociationId,
     },
     /// The rest of a message of which a part was received will not come (RFC 6458
-    /// `SCTP_PARTIAL_DELIVERY_EVENT`).
+    /// `SCTP_PARTIAL_DELIVERY_EVENT`). Parts that were delivered before, and not received yet, still can
+    /// be; what is received after them begins another message.
     PartialDeliveryAborted {
         /// The association.
         id: AssociationId,

@@ -96,12 +96,12 @@ fn play(seed: u64) -> bool {
     if peer.state() == AssociationState::Closed {
         return false;
     }
-    // All that is left is skipped.
-    for step in 1..4 {
+    // All that is left is skipped, whatever number comes next.
+    for step in 1..7_u16 {
         let packet = packet_of(peer.tag, |writer| {
             let all = (0..10).map(|stream| SkippedSsn {
                 stream,
-                ssn: Ssn(step * 20_000),
+                ssn: Ssn(step.wrapping_mul(20_000)),
             });
             writer
                 .forward_tsn(PEER_TSN + (base + 200 * u32::from(step)), all)

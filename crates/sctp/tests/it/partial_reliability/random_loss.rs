@@ -235,6 +235,12 @@ fn play(seed: u64) {
     let total = statistics.abandoned.total();
     assert_eq!(total.sent as usize, was_sent.len());
     assert_eq!((total.sent + total.unsent) as usize, failed.len());
+    pair.client
+        .endpoint
+        .shutdown(pair.now, client)
+        .expect("it is up");
+    pair.run();
+    assert!(pair.client.is_shut_down() && pair.server.is_shut_down());
 }
 
 #[test]

@@ -244,6 +244,44 @@ fn the_same_is_told_again_after_a_round_trip_only() {
 }
 
 #[test]
+fn it_goes_where_data_goes_when_a_path_fails() {
+    let other = scripted::at([198, 51, 100, 9]);
+    let seldom = Duration::from_secs(3600);
+    let config = config().heartbeats(true).hb_interval(seldom);
+    let mut peer = Scripted::cookie_wait(config);
+    let first = peer.tsn;
+    let mut parameters = scripted::cookie_parameter();
+    parameters
+        .push(&Parameter::ForwardTsnSupported)
+        .expect("it is short");
+    scripted::push_address(&mut parameters, other);
+    peer.give(&[Chunk::InitAck(Init {
+        parameters: parameters.parameters(),
+        ..scripted::init()
+    })]);
+    peer.give(&[Chunk::CookieAck]);
+    for _ in 0..20 {
+        peer.answer_heartbeats(Duration::from_millis(100));
+    }
+    send(&mut peer, info(0, ONCE), "a");
+    assert_eq!(peer.transmits()[0].path, scripted::peer());
+    let told: Vec<_> = peer
+        .watch(RTO)
+        .into_iter()
+        .map(|(_, transmit)| transmit)
+        .filter(|transmit| {
+            let packet = std::slice::from_ref(&transmit.packet);
+            !forward_tsns(packet, first).is_empty()
+        })
+        .map(|transmit| transmit.path.remote)
+        .collect();
+    assert_eq!(told, [other.remote]);
+    peer.give_sack(1, &[], 100_000);
+    assert_eq!(peer.status().unacknowledged_chunks, 0);
+    assert_eq!(peer.path(other).error_count, 0);
+}
+
+#[test]
 fn what_is_abandoned_opens_no_window() {
     let mut peer = accepted(config());
     for _ in 0..4 {
