@@ -17,7 +17,10 @@ pub struct Extensions {
     pub address_reconfiguration: bool,
     /// Stream reset and more streams (RFC 6525).
     pub re_configuration: bool,
-    /// I-DATA: messages of different streams take turns (RFC 8260).
+    /// I-DATA: messages of different streams take turns (RFC 8260). Whoever offers it takes messages in
+    /// parts where there is no room for them whole, and those of other streams between them, whatever
+    /// [`AssociationConfig::partial_delivery_point`](field@crate::AssociationConfig::partial_delivery_point)
+    /// says.
     pub interleaving: bool,
     /// Acknowledgements that are not taken back (NR-SACK, draft-natarajan-tsvwg-sctp-nrsack).
     pub nr_sack: bool,

@@ -2,16 +2,8 @@
 
 use sctp::{AssociationId, EndpointConfig, StreamError, StreamScheduler};
 
+use super::ALL;
 use crate::common::{Pair, message, ordered};
-
-const ALL: [StreamScheduler; 6] = [
-    StreamScheduler::FirstComeFirstServed,
-    StreamScheduler::RoundRobin,
-    StreamScheduler::RoundRobinPerPacket,
-    StreamScheduler::Priority,
-    StreamScheduler::FairCapacity,
-    StreamScheduler::WeightedFairQueueing,
-];
 
 fn with(stream_scheduler: StreamScheduler) -> Pair {
     let config = EndpointConfig::default().stream_scheduler(stream_scheduler);
