@@ -11,6 +11,7 @@
 //! - [`Interleaving`]: two engines with an association between them, and an arbitrary order of
 //!   packets that arrive or are made up, calls of users, ICMP messages and time that passes.
 //! - [`Tampering`]: two engines that talk to each other while their packets are changed.
+//! - [`Extending`]: the same with extensions in use.
 //! - [`values`]: no game, but what header fields are made of, read from anything.
 //! - [`Proxying`]: a SIP proxy's core between user agents and servers that send it anything.
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@
 mod calls;
 mod chunks;
 mod engine;
+mod extending;
 mod interleaving;
 mod lists;
 mod pair;
@@ -26,6 +28,7 @@ mod tampering;
 pub mod values;
 
 pub use calls::Calls;
+pub use extending::Extending;
 pub use interleaving::Interleaving;
 pub use proxying::Proxying;
 pub use tampering::Tampering;

@@ -4,7 +4,10 @@ use crate::chunks::{self, Chunk};
 use crate::engine::{Engine, address, config};
 use arbitrary::Arbitrary;
 use bytes::Bytes;
-use sctp::{AssociationId, Connect, IcmpError, IcmpKind, PathAddress, SendInfo, Transmit};
+use sctp::{
+    AssociationId, Connect, Endpoint, EndpointConfig, IcmpError, IcmpKind, PathAddress, SendInfo,
+    Transmit,
+};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -100,6 +103,14 @@ pub(crate) struct Pair {
 impl Pair {
     /// Engines with an association between them, if so many packets pass.
     pub(crate) fn new(setup: &Setup) -> Pair {
+        Pair::with(setup, |_, config| config)
+    }
+
+    /// The same with the settings of each side changed by `change`.
+    pub(crate) fn with(
+        setup: &Setup,
+        change: impl Fn(usize, EndpointConfig) -> EndpointConfig,
+    ) -> Pair {
         let config = config()
             .nodelay(setup.nodelay)
             .potentially_failed(setup.quick_failover)
@@ -115,7 +126,8 @@ impl Pair {
             let addresses = (0..networks)
                 .map(|network| address(network, side))
                 .collect();
-            Engine::new(PORTS[usize::from(side)], config.clone(), addresses)
+            let side = usize::from(side);
+            Engine::new(PORTS[side], change(side, config.clone()), addresses)
         });
         let mut pair = Pair {
             now: Instant::now(),
@@ -299,6 +311,19 @@ impl Pair {
                 endpoint.configure(now, id, config).ok();
             }
             Call::Connect => {}
+        }
+        self.drain(side);
+    }
+
+    /// The user of `side` asks for something else, if there is an association.
+    pub(crate) fn ask(
+        &mut self,
+        side: usize,
+        call: impl FnOnce(&mut Endpoint, Instant, AssociationId),
+    ) {
+        let engine = &mut self.engines[side];
+        if let Some(id) = engine.association {
+            call(&mut engine.endpoint, self.now, id);
         }
         self.drain(side);
     }

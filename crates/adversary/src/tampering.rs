@@ -28,7 +28,7 @@ enum Event {
 }
 
 #[derive(Arbitrary, Debug, Clone)]
-enum Change {
+pub(crate) enum Change {
     Lose,
     Repeat(u8),
     /// It arrives after so many later ones.
@@ -80,7 +80,7 @@ impl Tampering {
 
 /// Where the next packet arrives: at the side that more wait for. When there is none on the wire,
 /// time passes until somebody has something to do.
-fn next_arrival(pair: &mut Pair) -> Option<usize> {
+pub(crate) fn next_arrival(pair: &mut Pair) -> Option<usize> {
     if pair.wire.iter().all(VecDeque::is_empty) {
         let next = pair.next_timeout()?;
         pair.pass(next.saturating_duration_since(pair.now));
@@ -90,7 +90,7 @@ fn next_arrival(pair: &mut Pair) -> Option<usize> {
 }
 
 impl Change {
-    fn happen(&self, pair: &mut Pair, side: usize) {
+    pub(crate) fn happen(&self, pair: &mut Pair, side: usize) {
         let Some((from, packet)) = pair.wire[side].pop_front() else {
             return;
         };

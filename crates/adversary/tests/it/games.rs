@@ -1,6 +1,6 @@
 //! Games by the dice. The fuzzer plays the same ones, and looks where it gets.
 
-use adversary::{Calls, Interleaving, Proxying, Tampering, values};
+use adversary::{Calls, Extending, Interleaving, Proxying, Tampering, values};
 use arbitrary::{Arbitrary, Unstructured};
 use proptest::prelude::*;
 
@@ -32,6 +32,13 @@ proptest! {
     #[test]
     fn changed_packets(bytes in dice()) {
         if let Some(game) = drawn::<Tampering>(&bytes) {
+            game.play();
+        }
+    }
+
+    #[test]
+    fn changed_packets_of_extensions(bytes in dice()) {
+        if let Some(game) = drawn::<Extending>(&bytes) {
             game.play();
         }
     }

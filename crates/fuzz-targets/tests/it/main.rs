@@ -44,6 +44,7 @@ tests! {
     load_scenario_toml,
     proxy_core,
     sctp_calls,
+    sctp_extensions,
     sctp_interleaving,
     sctp_packet,
     sctp_tampering,
