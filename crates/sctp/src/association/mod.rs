@@ -9,6 +9,8 @@
 //! - `path` with `rtt`: one way to the peer; `path_list`: all of them, found by their `path_id`;
 //!   `heartbeats` and `karn`: what may measure the round-trip time of one; `paths`: which of the ways
 //!   is taken,
+//! - `control_queue`: requests that the peer has to answer, one of each kind at a time;
+//!   `re_configuration`: those about streams, with `stream_set` and `held_messages`,
 //! - `shutdown`: the graceful end.
 //!
 //! This file holds the association's timers and user calls; `transitions` its states, `input` handles the
