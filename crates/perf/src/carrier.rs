@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use sctp_net::{
-    EndpointConfig, KernelCarrierConfig, RawCarrierConfig, Stack, Tap, UdpCarrierConfig,
+    EndpointConfig, Extensions, KernelCarrierConfig, RawCarrierConfig, Stack, Tap, UdpCarrierConfig,
 };
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +122,12 @@ pub(crate) fn association_config(test: &TestParameters) -> EndpointConfig {
     let window = test
         .window
         .unwrap_or_else(|| (default.association.a_rwnd as usize).max(4 * test.size));
+    let mut extensions = Extensions::NONE;
+    extensions.interleaving = test.interleave;
+    extensions.partial_reliability = test.lifetime.is_some();
     default
+        .extensions(extensions)
+        .stream_scheduler(test.scheduler.unwrap_or_default())
         .a_rwnd(u32::try_from(window).unwrap_or(u32::MAX))
         .send_buffer(window)
         .outbound_streams(test.streams)

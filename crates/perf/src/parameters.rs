@@ -1,6 +1,9 @@
 //! What a test is to do, as the client asks for it and the server agrees to it.
 
-use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+use sctp_net::StreamScheduler;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Bitrate, Protocol};
 
@@ -61,6 +64,20 @@ pub struct TestParameters {
     pub reverse: bool,
     /// Send and receive buffer of each flow, bytes; `None` for the transport's own choice.
     pub window: Option<usize>,
+    /// The scheduler of SCTP streams (RFC 8260); `None` for the default one.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "name_of_scheduler",
+        deserialize_with = "scheduler_of_name"
+    )]
+    pub scheduler: Option<StreamScheduler>,
+    /// Whether SCTP messages of different streams are interleaved (RFC 8260).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interleave: bool,
+    /// After which time SCTP messages are given up (RFC 3758); `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Duration>,
 }
 
 impl TestParameters {
@@ -80,6 +97,9 @@ impl TestParameters {
             nodelay: false,
             reverse: false,
             window: None,
+            scheduler: None,
+            interleave: false,
+            lifetime: None,
         }
     }
 
@@ -126,6 +146,13 @@ impl TestParameters {
                 self.protocol
             ));
         }
+        let is_extended = self.scheduler.is_some() || self.interleave || self.lifetime.is_some();
+        if self.protocol != Protocol::Sctp && is_extended {
+            return Err(format!(
+                "{} has no scheduler, no interleaving and no lifetime of messages: those are sctp's",
+                self.protocol
+            ));
+        }
         if self.protocol == Protocol::Udp && self.nodelay {
             return Err("udp holds nothing back: nodelay is for tcp and sctp".into());
         }
@@ -161,6 +188,22 @@ impl TestParameters {
             }
         }
     }
+}
+
+fn name_of_scheduler<S: Serializer>(
+    scheduler: &Option<StreamScheduler>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let name = scheduler.as_ref().map(StreamScheduler::to_string);
+    name.serialize(serializer)
+}
+
+fn scheduler_of_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<StreamScheduler>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    let scheduler = name.map(|name| name.parse()).transpose();
+    scheduler.map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]
@@ -221,6 +264,9 @@ mod tests {
             parameters.streams = 1;
             parameters.unordered = true;
             assert!(parameters.check().unwrap_err().contains("unordered"));
+            parameters.unordered = false;
+            parameters.interleave = true;
+            assert!(parameters.check().unwrap_err().contains("interleaving"));
         }
         let mut udp = TestParameters::new(Protocol::Udp);
         udp.nodelay = true;
@@ -228,6 +274,27 @@ mod tests {
         udp.nodelay = false;
         udp.size = 65_508;
         assert!(udp.check().unwrap_err().contains("65507"));
+    }
+
+    #[test]
+    fn what_extensions_do_is_asked_for_only_where_it_is_wanted() {
+        let mut parameters = TestParameters::new(Protocol::Sctp);
+        let plain = serde_json::to_string(&parameters).unwrap();
+        for name in ["scheduler", "interleave", "lifetime"] {
+            assert!(!plain.contains(name), "{plain}");
+        }
+        parameters.scheduler = Some(StreamScheduler::WeightedFairQueueing);
+        parameters.interleave = true;
+        parameters.lifetime = Some(Duration::from_millis(200));
+        for parameters in [parameters, serde_json::from_str(&plain).unwrap()] {
+            let text = serde_json::to_string(&parameters).unwrap();
+            assert_eq!(
+                serde_json::from_str::<TestParameters>(&text).unwrap(),
+                parameters
+            );
+        }
+        let wrong = plain.replacen('{', r#"{"scheduler":"any","#, 1);
+        assert!(serde_json::from_str::<TestParameters>(&wrong).is_err());
     }
 
     #[test]

@@ -57,6 +57,15 @@ pub fn plan_line(target: &str, test: &TestParameters) -> String {
     if test.unordered {
         parts.push("unordered".into());
     }
+    if let Some(scheduler) = test.scheduler {
+        parts.push(format!("scheduler {scheduler}"));
+    }
+    if test.interleave {
+        parts.push("interleaved".into());
+    }
+    if let Some(lifetime) = test.lifetime {
+        parts.push(format!("given up after {lifetime:?}"));
+    }
     if test.nodelay {
         parts.push("no delay".into());
     }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
+use sctp_net::PrPolicy;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,9 @@ pub(crate) enum Command {
     Send(TextMessage),
     Primary(IpAddr),
     Heartbeat(IpAddr),
+    /// Outbound streams; all of them when there is none.
+    Reset(Vec<u16>),
+    AddStreams(u16),
     Paths,
     Stats,
     Associations,
@@ -24,6 +28,8 @@ pub(crate) enum Command {
 pub(crate) struct TextMessage {
     pub(crate) stream: u16,
     pub(crate) unordered: bool,
+    /// When it is given up.
+    pub(crate) policy: Option<PrPolicy>,
     pub(crate) text: Bytes,
 }
 
@@ -34,6 +40,8 @@ pub(crate) enum CommandError {
     Unknown(String, String),
     #[error("usage: {0}")]
     Usage(&'static str),
+    #[error("a message has one of /lifetime, /rtx and /priority")]
+    SeveralPolicies,
     #[error("an empty message cannot be sent (RFC 9260 section 3.3.1)")]
     EmptyMessage,
 }
@@ -55,9 +63,16 @@ impl Command {
         let address = || word(&argument).and_then(|word| unbracketed(word).parse().ok());
         let alone = |command| argument.is_empty().then_some(command);
         match usage.name() {
-            "/stream" | "/unordered" => return message(line.clone(), TextMessage::default()),
+            "/stream" | "/unordered" | "/lifetime" | "/rtx" | "/priority" => {
+                return message(line.clone(), TextMessage::default());
+            }
             "/primary" => address().map(Command::Primary),
             "/heartbeat" => address().map(Command::Heartbeat),
+            "/reset" => streams(&argument).map(Command::Reset),
+            "/add-streams" => word(&argument)
+                .and_then(|word| word.parse().ok())
+                .filter(|&streams| streams > 0)
+                .map(Command::AddStreams),
             "/use" => word(&argument)
                 .and_then(|word| word.parse().ok())
                 .map(Command::Use),
@@ -78,6 +93,8 @@ impl Command {
             Command::Send(_)
             | Command::Primary(_)
             | Command::Heartbeat(_)
+            | Command::Reset(_)
+            | Command::AddStreams(_)
             | Command::Paths
             | Command::Shutdown
             | Command::Abort(_) => true,
@@ -94,7 +111,7 @@ pub(crate) struct Usage {
 }
 
 /// Every command, in the order in which they are told.
-pub(crate) const USAGES: [Usage; 11] = [
+pub(crate) const USAGES: [Usage; 16] = [
     Usage {
         line: "/stream N TEXT",
         meaning: "send TEXT on stream N; can be combined with /unordered",
@@ -104,12 +121,32 @@ pub(crate) const USAGES: [Usage; 11] = [
         meaning: "send TEXT unordered; can be combined with /stream",
     },
     Usage {
+        line: "/lifetime TIME TEXT",
+        meaning: "send TEXT, and give it up after this time; before or after /stream",
+    },
+    Usage {
+        line: "/rtx N TEXT",
+        meaning: "send TEXT, and give it up rather than retransmit it more than N times",
+    },
+    Usage {
+        line: "/priority N TEXT",
+        meaning: "send TEXT, and give it up for messages of higher priority; 0 is the highest",
+    },
+    Usage {
         line: "/primary ADDRESS",
         meaning: "make the path to this address of the peer the primary one",
     },
     Usage {
         line: "/heartbeat ADDRESS",
         meaning: "send a HEARTBEAT to this address of the peer now",
+    },
+    Usage {
+        line: "/reset [STREAM…]",
+        meaning: "reset these outbound streams, or all of them",
+    },
+    Usage {
+        line: "/add-streams N",
+        meaning: "ask for N more outbound streams",
     },
     Usage {
         line: "/paths",
@@ -170,11 +207,33 @@ fn message(line: Bytes, mut outgoing: TextMessage) -> Result<Command, CommandErr
                 argument
             }
             b"/stream" => {
-                let (number, argument) = split_word(&argument);
-                outgoing.stream = std::str::from_utf8(&number)
-                    .ok()
-                    .and_then(|number| number.parse().ok())
-                    .ok_or(CommandError::Usage("/stream N TEXT, N being 0 to 65534"))?;
+                let (stream, argument) = value(&argument);
+                outgoing.stream =
+                    stream.ok_or(CommandError::Usage("/stream N TEXT, N being 0 to 65534"))?;
+                argument
+            }
+            b"/lifetime" | b"/rtx" | b"/priority" if outgoing.policy.is_some() => {
+                return Err(CommandError::SeveralPolicies);
+            }
+            b"/lifetime" => {
+                let (time, argument) = split_word(&argument);
+                let time = word(&time).and_then(|time| link::words::duration(time).ok());
+                let time = time.ok_or(CommandError::Usage(
+                    "/lifetime TIME TEXT, TIME being such as 200ms or 1.5s",
+                ))?;
+                outgoing.policy = Some(PrPolicy::Timed(time));
+                argument
+            }
+            b"/rtx" => {
+                let (times, argument) = value(&argument);
+                let times = times.ok_or(CommandError::Usage("/rtx N TEXT"))?;
+                outgoing.policy = Some(PrPolicy::LimitedRetransmissions(times));
+                argument
+            }
+            b"/priority" => {
+                let (priority, argument) = value(&argument);
+                let priority = priority.ok_or(CommandError::Usage("/priority N TEXT"))?;
+                outgoing.policy = Some(PrPolicy::Priority(priority));
                 argument
             }
             name => return Err(unknown(name)),
@@ -196,6 +255,19 @@ fn split_word(line: &Bytes) -> (Bytes, Bytes) {
         Some(at) => (line.slice(..at), line.slice(at + 1..)),
         None => (line.clone(), Bytes::new()),
     }
+}
+
+/// The value in the first word, and what comes after it.
+fn value<T: std::str::FromStr>(line: &Bytes) -> (Option<T>, Bytes) {
+    let (value, rest) = split_word(line);
+    let value = std::str::from_utf8(&value).ok();
+    (value.and_then(|value| value.parse().ok()), rest)
+}
+
+/// The streams in a list of words.
+fn streams(list: &[u8]) -> Option<Vec<u16>> {
+    let words = std::str::from_utf8(list).ok()?.split_ascii_whitespace();
+    words.map(|stream| stream.parse().ok()).collect()
 }
 
 /// The only word of a text.
@@ -270,6 +342,29 @@ mod tests {
     }
 
     #[test]
+    fn policies_stand_before_the_text() {
+        let policy = |line: &'static [u8]| match read(line) {
+            Ok(Command::Send(outgoing)) => (outgoing.policy, outgoing.stream),
+            other => panic!("{line:?}: {other:?}"),
+        };
+        let timed = PrPolicy::Timed(std::time::Duration::from_millis(200));
+        assert_eq!(policy(b"/lifetime 200ms a b"), (Some(timed), 0));
+        assert_eq!(policy(b"/stream 3 /lifetime 200ms a"), (Some(timed), 3));
+        let limited = PrPolicy::LimitedRetransmissions(2);
+        assert_eq!(policy(b"/rtx 2 /stream 3 a"), (Some(limited), 3));
+        let priority = PrPolicy::Priority(5);
+        assert_eq!(policy(b"/unordered /priority 5 a"), (Some(priority), 0));
+        assert_eq!(policy(b"text"), (None, 0));
+    }
+
+    #[test]
+    fn streams_are_listed() {
+        assert_eq!(read(b"/reset"), Ok(Command::Reset(vec![])));
+        assert_eq!(read(b"/reset 1  65535"), Ok(Command::Reset(vec![1, 65535])));
+        assert_eq!(read(b"/add-streams 3"), Ok(Command::AddStreams(3)));
+    }
+
+    #[test]
     fn addresses_may_have_brackets() {
         let address = "2001:db8::1".parse().unwrap();
         assert_eq!(read(b"/primary 2001:db8::1"), Ok(Command::Primary(address)));
@@ -320,6 +415,19 @@ mod tests {
             b"/primary nowhere",
             b"/primary 1.2.3.4 5.6.7.8",
             b"/heartbeat \xff",
+            b"/lifetime 200 text",
+            b"/lifetime 200ms",
+            b"/rtx x text",
+            b"/rtx -1 text",
+            b"/rtx",
+            b"/priority 1.5 text",
+            b"/rtx 1 /priority 2 text",
+            b"/lifetime 1s /lifetime 2s text",
+            b"/reset all",
+            b"/reset 65536",
+            b"/add-streams",
+            b"/add-streams 0",
+            b"/add-streams 65536",
             b"/paths now",
             b"/use",
             b"/use 99999999999999999999999",

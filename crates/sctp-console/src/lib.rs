@@ -10,7 +10,8 @@
 //! - `!` what was asked for and not done, to standard error.
 //!
 //! What follows is `key=value`, the value in quotes where it is not one word, with the escapes of a
-//! Rust string, so that no peer can end a line or speak to the terminal.
+//! Rust string, so that no peer can end a line or speak to the terminal. People get shorter lines
+//! ([`Terminal::for_people`]).
 //!
 //! Every association is served by a task of its own (receive, serve, tell), so that a peer that takes
 //! nothing holds up nobody else. Nothing grows: input and output are threads behind short queues, and

@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use sctp::packet::Causes;
-use sctp_net::{Association, CloseCause, Notification, PathChange, PathState};
+use sctp_net::{
+    Association, CloseCause, Notification, PathChange, PathState, ReConfigurationOutcome,
+    StreamDirection,
+};
 
 use crate::record::{Record, Subject};
 
@@ -77,6 +80,22 @@ pub(crate) fn during(subject: Subject, notification: Notification) -> Record {
             .with("outbound_streams", outbound_streams)
             .with("inbound_streams", inbound_streams),
         Notification::SenderDry => named("SENDER_DRY_EVENT"),
+        Notification::StreamReset {
+            direction,
+            streams,
+            outcome,
+        } => named("STREAM_RESET_EVENT")
+            .with("direction", direction_name(direction))
+            .with("streams", stream_list(&streams))
+            .with("outcome", outcome_name(outcome)),
+        Notification::StreamChange {
+            outbound_streams,
+            inbound_streams,
+            outcome,
+        } => named("STREAM_CHANGE_EVENT")
+            .with("outbound_streams", outbound_streams)
+            .with("inbound_streams", inbound_streams)
+            .with("outcome", outcome_name(outcome)),
         Notification::PartialDeliveryAborted {
             stream,
             unordered,
@@ -87,6 +106,35 @@ pub(crate) fn during(subject: Subject, notification: Notification) -> Record {
             .with("unordered", unordered)
             .with_some("ssn", (!unordered).then_some(ssn)),
     }
+}
+
+fn direction_name(direction: StreamDirection) -> &'static str {
+    match direction {
+        StreamDirection::Incoming => "incoming",
+        StreamDirection::Outgoing => "outgoing",
+    }
+}
+
+fn outcome_name(outcome: ReConfigurationOutcome) -> &'static str {
+    match outcome {
+        ReConfigurationOutcome::Performed => "performed",
+        ReConfigurationOutcome::Denied => "denied",
+        ReConfigurationOutcome::Failed => "failed",
+    }
+}
+
+/// The streams of a reset; a peer may list very many.
+fn stream_list(streams: &[u16]) -> String {
+    const MAX_STREAMS: usize = 16;
+    if streams.is_empty() {
+        return "all".to_owned();
+    }
+    let shown = streams.iter().take(MAX_STREAMS);
+    let mut list: Vec<String> = shown.map(u16::to_string).collect();
+    if streams.len() > MAX_STREAMS {
+        list.push(format!("and-{}-others", streams.len() - MAX_STREAMS));
+    }
+    list.join(",")
 }
 
 /// The state of a path (RFC 6458 section 8.2.2, RFC 7829 section 7.1).

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::record::Record;
+use crate::record::{ForPeople, Record};
 
 /// Lines that wait to be written; who prints more waits.
 const MAX_WAITING: usize = 64;
@@ -33,10 +33,11 @@ pub(crate) struct Writer {
 pub(crate) struct Progress(Arc<AtomicU64>);
 
 impl Output {
-    /// Starts to write: errors to one place, all else to the other.
+    /// Starts to write: errors to one place, all else to the other, for people or for programs.
     pub(crate) fn start(
         mut lines: impl Write + Send + 'static,
         mut errors: impl Write + Send + 'static,
+        for_people: bool,
     ) -> io::Result<(Output, Writer)> {
         let (records, mut waiting) = mpsc::channel::<Record>(MAX_WAITING);
         let progress = Progress::default();
@@ -45,7 +46,10 @@ impl Output {
             .name("output".into())
             .spawn(move || {
                 while let Some(record) = waiting.blocking_recv() {
-                    let line = format!("{record}\n");
+                    let line = match for_people {
+                        true => format!("{}\n", ForPeople(&record)),
+                        false => format!("{record}\n"),
+                    };
                     let written = if record.is_error() {
                         // Nobody is left to be told that the place for errors is gone.
                         let _ = errors

@@ -1,9 +1,13 @@
 //! Lines of output: a prefix that says what kind it is, a name, the peer, and `key=value`.
 
+mod for_people;
+
 use std::fmt;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+
+pub(crate) use for_people::ForPeople;
 
 /// A line of output.
 #[derive(Clone, Debug)]
@@ -110,7 +114,7 @@ impl Record {
     }
 }
 
-/// The line, without its end.
+/// The line as programs like it, without its end: `key=value`.
 impl fmt::Display for Record {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.kind {

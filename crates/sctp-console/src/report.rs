@@ -57,6 +57,7 @@ pub(crate) fn status(subject: Subject, status: &AssociationStatus) -> Record {
         .with("send_buffer_bytes", status.send_buffer_bytes)
         .with("receive_buffer_bytes", status.receive_buffer_bytes)
         .with("pending_receipt", status.pending_receipt)
+        .with("extensions", status.extensions)
         .with("paths", status.paths.len())
         .with("primary", status.primary)
         .with_some(
@@ -87,6 +88,8 @@ pub(crate) fn counters(
         )
         .with("retransmitted_fast", statistics.retransmitted_fast)
         .with("duplicates_received", statistics.duplicates_received)
+        .with("abandoned_unsent", statistics.abandoned.total().unsent)
+        .with("abandoned_sent", statistics.abandoned.total().sent)
 }
 
 /// What the stack has counted.

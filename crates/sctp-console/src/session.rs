@@ -22,6 +22,8 @@ pub(crate) struct Session {
     pub(crate) service: Service,
     /// The PPID of what the service sends of its own accord.
     pub(crate) ppid: u32,
+    /// Weights or priorities of streams, for the scheduler.
+    pub(crate) stream_values: Vec<(u16, u16)>,
     pub(crate) output: Output,
     pub(crate) received: Arc<Received>,
     /// Is told of every message that arrives.
@@ -57,6 +59,13 @@ impl Session {
         let up =
             notification::communication_up(self.subject, &self.association, self.incoming).await;
         self.output.print(up).await;
+        for (stream, value) in &self.stream_values {
+            let set = self.association.set_stream_value(*stream, *value).await;
+            if let Err(error) = set {
+                let text = format!("--weight {stream}={value}: {error}");
+                self.output.print(Record::error(text)).await;
+            }
+        }
         // Side by side: a service that waits until it can send still tells what happens meanwhile.
         tokio::join!(self.serve(), self.tell_notifications());
         let cause = self.association.closed().await;

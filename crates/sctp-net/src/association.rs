@@ -17,7 +17,7 @@ use crate::keys::AssociationKey;
 use crate::mailbox::{Command, Control};
 use crate::notifications::Notifications;
 use crate::send_queue::{Ending, OutgoingMessage, PushError};
-use crate::stack_handle::StackHandle;
+use crate::stack_handle::{PortSource, StackHandle};
 
 /// Names an association of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -285,6 +285,21 @@ impl Association {
     /// each notification goes to one of them.
     pub fn notifications(&self) -> Notifications {
         Notifications::new(Arc::clone(&self.shared.notifications))
+    }
+
+    /// Where the association is.
+    pub(crate) fn key(&self) -> AssociationKey {
+        self.shared.key
+    }
+
+    /// Whether it is one of the kernel's SCTP.
+    pub(crate) fn is_of_kernel(&self) -> bool {
+        matches!(self.stack.ports, PortSource::Kernel(_))
+    }
+
+    /// Hands a command to a worker; `None` when it has ended.
+    pub(crate) async fn ask(&self, worker: usize, command: Command) -> Option<()> {
+        self.stack.ask(worker, command).await
     }
 
     async fn control(&self, control: Control) -> Result<(), PathError> {

@@ -55,6 +55,7 @@ mod directory;
 mod driver;
 mod endpoint;
 mod error;
+mod extension;
 mod inbox;
 mod kernel;
 mod keys;
@@ -77,7 +78,13 @@ pub use config::{
 };
 pub use endpoint::{ConnectTo, Endpoint, EndpointEvent, OneToMany};
 pub use error::{CloseCause, ConnectError};
+pub use extension::ExtensionError;
 pub use notifications::{Notification, Notifications};
+pub use sctp::{
+    AbandonedCount, AbandonedMessages, Extensions, PrPolicy, ReConfigurationError,
+    ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection, StreamError, StreamReset,
+    StreamScheduler,
+};
 pub use sctp::{
     AssociationConfig, AssociationState, AssociationStatistics, AssociationStatus,
     CannotStartCause, ConfigError, ConfigureError, EndpointConfig, EndpointStatistics, LostCause,

@@ -10,6 +10,7 @@ use sctp::{
 };
 use tokio::sync::oneshot;
 
+use crate::extension::EngineCall;
 use crate::kernel;
 use crate::keys::{AssociationKey, EndpointKey};
 use crate::service_queue::{ServiceQueue, ServiceRequests};
@@ -28,6 +29,10 @@ pub(crate) enum Command {
         key: AssociationKey,
         control: Control,
         reply: oneshot::Sender<Result<(), PathError>>,
+    },
+    Call {
+        key: AssociationKey,
+        call: EngineCall,
     },
     Status {
         key: AssociationKey,

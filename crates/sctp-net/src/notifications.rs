@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use sctp::{PathAddress, PathChange, PathState, SendInfo};
+use sctp::{PathAddress, PathChange, PathState, ReConfigurationOutcome, SendInfo, StreamDirection};
 use tokio::sync::Notify;
 
 /// Something that happened to an association (RFC 6458 section 6.1).
@@ -47,6 +47,26 @@ pub enum Notification {
     /// Everything that was sent is acknowledged (`SCTP_SENDER_DRY_EVENT`). Only when
     /// [`AssociationConfig::sender_dry_events`](field@crate::AssociationConfig::sender_dry_events) asks for it.
     SenderDry,
+    /// Streams were reset at the peer's request or ours, or the peer refused that
+    /// (`SCTP_STREAM_RESET_EVENT`, RFC 6525 section 6.1.1).
+    StreamReset {
+        /// Which way they lead.
+        direction: StreamDirection,
+        /// The streams; all of that direction when there is none.
+        streams: Vec<u16>,
+        /// What came of it.
+        outcome: ReConfigurationOutcome,
+    },
+    /// Streams were added at the peer's request or ours, or the peer refused that
+    /// (`SCTP_STREAM_CHANGE_EVENT`, RFC 6525 section 6.1.3).
+    StreamChange {
+        /// Streams that we may send on from now on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on from now on.
+        inbound_streams: u16,
+        /// What came of it.
+        outcome: ReConfigurationOutcome,
+    },
     /// The rest of a message of which a part was received will not come
     /// (`SCTP_PARTIAL_DELIVERY_EVENT`).
     PartialDeliveryAborted {
@@ -145,6 +165,7 @@ fn size(notification: &Notification) -> usize {
     let carried = match notification {
         Notification::RemoteError { causes } => causes.len(),
         Notification::SendFailed { payload, .. } => payload.len(),
+        Notification::StreamReset { streams, .. } => size_of_val(&streams[..]),
         _ => 0,
     };
     Notifications::EACH + carried

@@ -25,6 +25,7 @@ mod re_configuration;
 mod reliability;
 mod replies;
 mod status;
+mod stream_scheduler;
 mod types;
 
 pub use config::{AssociationConfig, ConfigError, EndpointConfig, PathConfig};
@@ -40,6 +41,7 @@ pub use status::{
     AssociationState, AssociationStatistics, AssociationStatus, DropStatistics, EndpointStatistics,
     PathStatus,
 };
+pub use stream_scheduler::UnknownStreamScheduler;
 pub use types::{
     AbortError, AssociationId, ConfigureError, Connect, ConnectError, PathAddress, PathError,
     ReceivedMessage, SendError, SendInfo, ShutdownError, StreamError, StreamScheduler, TagOwner,

@@ -1,7 +1,7 @@
 //! `tandem sctp`.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
@@ -13,7 +13,9 @@ use clap::{Args, CommandFactory, Subcommand, ValueEnum};
 use sctp_console::{
     Address, Carrier, Options, Outcome, Over, Parameter, Service, Target, Terminal,
 };
-use sctp_net::{DEFAULT_ENCAPSULATION_PORT, EndpointConfig};
+use sctp_net::{
+    DEFAULT_ENCAPSULATION_PORT, EndpointConfig, Extensions, ReConfigurationPolicy, StreamScheduler,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -111,6 +113,21 @@ struct Common {
           value_parser = |text: &str| count(text, 1..=65_535).map(|streams| streams as u16))]
     streams: Option<u16>,
 
+    /// Extensions offered to peers: pr, auth, asconf, reconf, idata, nrsack, zero-checksum, separated by commas, or all
+    ///
+    /// Each is used with a peer that offers it, too. With reconf, all requests of the peer are granted, unless
+    /// --set re_configuration_policy says otherwise.
+    #[arg(long, value_name = "LIST")]
+    extension: Option<Extensions>,
+
+    /// The scheduler of the streams (RFC 8260): fcfs, rr, rr-pkt, prio, fc or wfq [default: fcfs]
+    #[arg(long, value_name = "NAME")]
+    scheduler: Option<StreamScheduler>,
+
+    /// Weight (wfq) or priority (prio; 0 is the highest) of a stream; may be given several times
+    #[arg(long, value_name = "STREAM=VALUE", value_parser = stream_value)]
+    weight: Vec<(u16, u16)>,
+
     /// Payload protocol identifier of the messages sent
     #[arg(long, value_name = "N", default_value_t = 0)]
     ppid: u32,
@@ -190,7 +207,7 @@ fn long_help(examples: &str, status: &str) -> String {
 }
 
 const OUTPUT: &str = "\
-Lines of output, each with key=value after it:
+Lines of output, each with key=value after it where standard output is no terminal:
   * NAME PEER   a notification, by its name in RFC 6458 without SCTP_: COMM_UP, SHUTDOWN_EVENT,
                 SHUTDOWN_COMP, COMM_LOST, CANT_STR_ASSOC, RESTART, ADDR_UNREACHABLE, …
   < PEER        a message that arrived
@@ -245,6 +262,7 @@ async fn talk(options: Options) -> Result<Outcome, sctp_console::Error> {
             io::stdout().as_fd().try_clone_to_owned()?,
         ))),
         errors: Box::new(io::stderr()),
+        for_people: io::stdout().is_terminal(),
         stops: stops()?,
     };
     sctp_console::run(options, terminal).await
@@ -358,6 +376,7 @@ impl Common {
                 Services::Talker => Service::Talker,
             },
             ppid: self.ppid,
+            stream_values: self.weight,
             linger: self.linger,
             linger_limit: self.linger_limit,
             connect: None,
@@ -372,6 +391,15 @@ impl Common {
             config.association.outbound_streams = streams;
             config.association.max_inbound_streams =
                 config.association.max_inbound_streams.max(streams);
+        }
+        if let Some(extensions) = self.extension {
+            config.association.extensions = extensions;
+            if extensions.re_configuration {
+                config.association.re_configuration_policy = ReConfigurationPolicy::GRANT_ALL;
+            }
+        }
+        if let Some(scheduler) = self.scheduler {
+            config.association.stream_scheduler = scheduler;
         }
         if self.set.iter().any(|setting| setting == HELP) {
             print(&Parameter::help());
@@ -388,6 +416,14 @@ impl Common {
         }
         config
     }
+}
+
+/// A stream and its weight or priority: `3=10`.
+fn stream_value(text: &str) -> Result<(u16, u16), String> {
+    let expected = || "a stream and its weight are expected, such as 3=10".to_owned();
+    let (stream, value) = text.split_once('=').ok_or_else(expected)?;
+    let number = |text: &str| text.trim().parse().map_err(|_| expected());
+    Ok((number(stream)?, number(value)?))
 }
 
 /// In place of a setting: tells of all parameters.

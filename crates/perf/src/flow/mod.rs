@@ -117,6 +117,8 @@ pub(crate) struct SendPlan {
     pub(crate) payload: Bytes,
     pub(crate) streams: u16,
     pub(crate) unordered: bool,
+    /// After which time a message is given up.
+    pub(crate) lifetime: Option<Duration>,
     pub(crate) start: Instant,
     /// Messages; without bound when `None`.
     count: Option<u64>,
@@ -143,6 +145,7 @@ impl SendPlan {
             payload: payload(test.size),
             streams: test.streams,
             unordered: test.unordered,
+            lifetime: test.lifetime,
             start,
             count: test.share_of(flow),
             end: match test.limit {

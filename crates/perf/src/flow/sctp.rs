@@ -52,6 +52,7 @@ pub(crate) async fn send(
                     let info = SendInfo {
                         stream: (sent % streams) as u16,
                         unordered: plan.unordered,
+                        life_time: plan.lifetime,
                         ..SendInfo::default()
                     };
                     match association.try_send(info, plan.payload.clone()) {

@@ -5,6 +5,7 @@
 
 mod table;
 mod value;
+mod words;
 
 use std::fmt::Write;
 
@@ -220,15 +221,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Fields that are no parameters of this table: the carrier's business, and the extensions'.
-    const NOT_BY_NAME: [&str; 6] = [
-        "tag_owner",
-        "default_pr_policy",
-        "extensions",
-        "stream_scheduler",
-        "max_outbound_streams",
-        "re_configuration_policy",
-    ];
+    /// Fields that are no parameters of this table: the carrier's business.
+    const NOT_BY_NAME: [&str; 1] = ["tag_owner"];
 
     /// The fields of the settings and their values, as `Debug` tells them.
     fn fields(config: &EndpointConfig) -> Vec<(String, String)> {
@@ -262,6 +256,9 @@ mod tests {
             "true|false" => ["true", "false"],
             "0 to 1" => ["1/3", "2/3"],
             "bytes" => ["12345", "12346"],
+            "none|timed:TIME|rtx:N|prio:N" => ["timed:200ms", "rtx:2"],
+            "name" => ["wfq", "rr"],
+            "names|all|none" => ["auth,idata", "add-streams"],
             _ => ["13", "14"],
         };
         let is_taken = |value: &str| {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::value::Field;
+use super::words;
 
 /// A protocol parameter that can be set by its name.
 #[derive(Debug)]
@@ -186,6 +187,39 @@ pub const PARAMETERS: &[Parameter] = &[
             |config| &mut config.association.max_inbound_streams,
             1..=u16::MAX,
         ),
+    },
+    Parameter {
+        name: "max_outbound_streams",
+        meaning: "outbound streams at most, after the peer has asked for more of them",
+        section: "RFC 6525 5.2.6",
+        field: Field::Number16(
+            |config| &mut config.association.max_outbound_streams,
+            1..=u16::MAX,
+        ),
+    },
+    Parameter {
+        name: "extensions",
+        meaning: "extensions offered to peers: pr, auth, asconf, reconf, idata, nrsack, zero-checksum",
+        section: "RFC 5061 4.2.7",
+        field: Field::Words(words::EXTENSIONS),
+    },
+    Parameter {
+        name: "default_pr_policy",
+        meaning: "when messages are given up that do not say so themselves",
+        section: "RFC 3758, RFC 7496 3",
+        field: Field::Words(words::DEFAULT_PR_POLICY),
+    },
+    Parameter {
+        name: "stream_scheduler",
+        meaning: "which stream sends next: fcfs, rr, rr-pkt, prio, fc or wfq",
+        section: "RFC 8260 3",
+        field: Field::Words(words::STREAM_SCHEDULER),
+    },
+    Parameter {
+        name: "re_configuration_policy",
+        meaning: "requests granted to the peer: reset-streams, reset-association, add-streams",
+        section: "RFC 6525 6.3.1",
+        field: Field::Words(words::RE_CONFIGURATION_POLICY),
     },
     Parameter {
         name: "a_rwnd",

@@ -21,6 +21,17 @@ pub(super) enum Field {
     Size(Access<usize>, RangeInclusive<usize>),
     Bytes32(Access<u32>, RangeInclusive<u32>),
     Bytes(Access<usize>, RangeInclusive<usize>),
+    /// Words that the type reads and writes by itself.
+    Words(Words),
+}
+
+/// A field whose values are words.
+#[derive(Debug)]
+pub(super) struct Words {
+    /// What kind of value it takes.
+    pub(super) unit: &'static str,
+    pub(super) set: fn(&mut EndpointConfig, &str) -> Result<(), String>,
+    pub(super) show: fn(&EndpointConfig) -> String,
 }
 
 /// No number at all, where that has a meaning.
@@ -60,6 +71,7 @@ impl Field {
             Field::Bytes(access, range) => {
                 *access(config) = within(range, parse_bytes(text)?, show_bytes)?;
             }
+            Field::Words(words) => (words.set)(config, text)?,
         }
         Ok(())
     }
@@ -81,6 +93,7 @@ impl Field {
             Field::Size(access, _) => access(config).to_string(),
             Field::Bytes32(access, _) => show_bytes(*access(config) as usize),
             Field::Bytes(access, _) => show_bytes(*access(config)),
+            Field::Words(words) => (words.show)(config),
         }
     }
 
@@ -93,16 +106,17 @@ impl Field {
             Field::Number16(..) | Field::Number(..) | Field::Size(..) => "count",
             Field::OptionalNumber(..) => "count|none",
             Field::Bytes32(..) | Field::Bytes(..) => "bytes",
+            Field::Words(words) => words.unit,
         }
     }
 }
 
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     link::words::duration(text)
         .map_err(|_| "a number with its unit is expected, such as 200ms, 1.5s or 10min".to_owned())
 }
 
-fn show_time(time: Duration) -> String {
+pub(super) fn show_time(time: Duration) -> String {
     // One unit reads better than several: 90s, not 1m 30s.
     if time.subsec_nanos() == 0 {
         format!("{}s", time.as_secs())

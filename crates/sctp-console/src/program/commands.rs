@@ -1,9 +1,10 @@
 //! What is typed, done.
 
+use std::fmt::Display;
 use std::future;
 
 use bytes::Bytes;
-use sctp_net::{Association, AssociationId, SendError, SendInfo};
+use sctp_net::{Association, AssociationId, SendError, SendInfo, StreamReset};
 
 use super::{Program, Served, Task};
 use crate::command::{Command, TextMessage};
@@ -43,17 +44,26 @@ impl Program {
             )),
             (Command::Paths, Some(served)) => Box::pin(tell_paths(served, output)),
             (Command::Primary(address), Some(Served { association, .. })) => Box::pin(async move {
-                if let Err(error) = association.set_primary(address).await {
-                    let text = format!("/primary {address}: {error}");
-                    output.print(Record::error(text)).await;
-                }
+                let result = association.set_primary(address).await;
+                tell_refused(&format!("/primary {address}"), result, &output).await;
             }),
             (Command::Heartbeat(address), Some(Served { association, .. })) => {
                 Box::pin(async move {
-                    if let Err(error) = association.request_heartbeat(address).await {
-                        let text = format!("/heartbeat {address}: {error}");
-                        output.print(Record::error(text)).await;
-                    }
+                    let result = association.request_heartbeat(address).await;
+                    tell_refused(&format!("/heartbeat {address}"), result, &output).await;
+                })
+            }
+            (Command::Reset(streams), Some(Served { association, .. })) => Box::pin(async move {
+                let reset = StreamReset {
+                    outgoing: Some(streams),
+                    ..StreamReset::default()
+                };
+                tell_refused("/reset", association.reset_streams(reset).await, &output).await;
+            }),
+            (Command::AddStreams(streams), Some(Served { association, .. })) => {
+                Box::pin(async move {
+                    let result = association.add_streams(streams, 0).await;
+                    tell_refused("/add-streams", result, &output).await;
                 })
             }
             (Command::Shutdown, Some(Served { association, .. })) => {
@@ -134,6 +144,7 @@ async fn send(association: Association, outgoing: TextMessage, ppid: u32, output
     let TextMessage {
         stream,
         unordered,
+        policy,
         text,
     } = outgoing;
     let bytes = text.len();
@@ -141,6 +152,7 @@ async fn send(association: Association, outgoing: TextMessage, ppid: u32, output
         stream,
         ppid,
         unordered,
+        pr_policy: policy,
         ..SendInfo::default()
     };
     let Err(error) = association.send(info, text).await else {
@@ -154,6 +166,14 @@ async fn send(association: Association, outgoing: TextMessage, ppid: u32, output
         error => format!("a message of {bytes} bytes is not sent: {error}"),
     };
     output.print(Record::error(text)).await;
+}
+
+/// Tells of a command that was refused.
+async fn tell_refused(command: &str, result: Result<(), impl Display>, output: &Output) {
+    if let Err(error) = result {
+        let text = format!("{command}: {error}");
+        output.print(Record::error(text)).await;
+    }
 }
 
 async fn tell_paths(served: Served, output: Output) {

@@ -37,6 +37,10 @@ pub struct Options {
     pub service: Service,
     /// The PPID of the messages that are typed, and of those that the service begins with.
     pub ppid: u32,
+    /// Streams, and their weights or priorities for [`AssociationConfig::stream_scheduler`].
+    ///
+    /// [`AssociationConfig::stream_scheduler`]: field@sctp_net::AssociationConfig::stream_scheduler
+    pub stream_values: Vec<(u16, u16)>,
     /// How long the peers must have been quiet, after the end of the input, before associations are
     /// shut down.
     pub linger: Duration,
@@ -95,9 +99,10 @@ pub async fn run(options: Options, terminal: Terminal) -> Result<Outcome, Error>
         input,
         lines,
         errors,
+        for_people,
         mut stops,
     } = terminal;
-    let (output, writer) = Output::start(lines, errors)?;
+    let (output, writer) = Output::start(lines, errors, for_people)?;
     let started = tokio::select! {
         program = Program::start(options, input, output) => program,
         // A name may take long to be resolved.
@@ -328,6 +333,7 @@ impl Program {
             incoming,
             service: self.options.service,
             ppid: self.options.ppid,
+            stream_values: self.options.stream_values.clone(),
             output: self.output.clone(),
             received: Arc::clone(&received),
             activity: Arc::clone(&self.activity),

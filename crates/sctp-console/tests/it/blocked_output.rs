@@ -65,6 +65,7 @@ async fn who_reads_nothing_can_still_end_it() {
         config: EndpointConfig::default(),
         service: Service::Print,
         ppid: 0,
+        stream_values: Vec::new(),
         linger: Duration::ZERO,
         linger_limit: Duration::MAX,
         connect: Some("127.0.0.1:9000".parse().unwrap()),
@@ -74,6 +75,7 @@ async fn who_reads_nothing_can_still_end_it() {
         input: None,
         lines,
         errors,
+        for_people: false,
         stops,
     };
     let program = tokio::spawn(run(options, terminal));

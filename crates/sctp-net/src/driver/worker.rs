@@ -317,6 +317,11 @@ impl Worker {
                     reply.send(port.control(now, key.id, control)).ok();
                 }
             }
+            Command::Call { key, call } => {
+                if let Some(port) = self.mark_dirty(key.endpoint) {
+                    port.call(now, key.id, call);
+                }
+            }
             Command::Status { key, reply } => {
                 let port = self.port(key.endpoint);
                 reply.send(port.and_then(|port| port.status(key.id))).ok();

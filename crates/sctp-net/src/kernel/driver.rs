@@ -182,6 +182,8 @@ impl Driver {
                     reply.send(port.control(key.id, control)).ok();
                 }
             }
+            // There is no engine to be called: handles do not ask.
+            Command::Call { .. } => {}
             Command::Status { key, reply } => {
                 let port = self.port(key.endpoint);
                 reply.send(port.and_then(|port| port.status(key.id))).ok();

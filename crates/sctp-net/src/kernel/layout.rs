@@ -33,6 +33,8 @@ pub(super) const SCTP_ADDR_OVER: u16 = 1 << 1;
 pub(super) const SCTP_ABORT: u16 = 1 << 2;
 pub(super) const SCTP_SACK_IMMEDIATELY: u16 = 1 << 3;
 pub(super) const SCTP_PR_SCTP_TTL: u16 = 0x10;
+pub(super) const SCTP_PR_SCTP_RTX: u16 = 0x20;
+pub(super) const SCTP_PR_SCTP_PRIO: u16 = 0x30;
 pub(super) const SCTP_EOF: u16 = 0x200;
 
 // Types of ancillary data.

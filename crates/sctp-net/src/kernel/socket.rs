@@ -3,17 +3,18 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
-use sctp::{EndpointConfig, SendInfo};
+use sctp::{EndpointConfig, PrPolicy, SendInfo};
 use socket2::{Domain, Protocol, Type};
 
 use super::calls;
 use super::layout::{
     CONTROL_ROOM, Fields, SCTP_ABORT, SCTP_ADDR_OVER, SCTP_EOF, SCTP_I_WANT_MAPPED_V4_ADDR,
-    SCTP_PR_SCTP_TTL, SCTP_PRINFO, SCTP_RCVINFO, SCTP_SACK_IMMEDIATELY, SCTP_SNDINFO,
-    SCTP_SOCKOPT_BINDX_ADD, SCTP_UNORDERED, STORAGE, Structure, find_control, push_control,
-    socket_address,
+    SCTP_PR_SCTP_PRIO, SCTP_PR_SCTP_RTX, SCTP_PR_SCTP_TTL, SCTP_PRINFO, SCTP_RCVINFO,
+    SCTP_SACK_IMMEDIATELY, SCTP_SNDINFO, SCTP_SOCKOPT_BINDX_ADD, SCTP_UNORDERED, STORAGE,
+    Structure, find_control, push_control, socket_address,
 };
 use super::notification::{self, KernelNotification};
 use super::options;
@@ -175,11 +176,10 @@ impl Socket {
             SCTP_SNDINFO,
             send_info(association, flags, info).as_bytes(),
         );
-        if let Some(life_time) = info.life_time {
-            let limit = u32::try_from(life_time.as_millis()).unwrap_or(u32::MAX);
+        if let Some((policy, value)) = pr_policy(info) {
             let policy = Structure::new(8)
-                .with(0, SCTP_PR_SCTP_TTL.to_ne_bytes())
-                .with(4, limit.max(1).to_ne_bytes());
+                .with(0, policy.to_ne_bytes())
+                .with(4, value.to_ne_bytes());
             push_control(&mut control, SCTP_PRINFO, policy.as_bytes());
         }
         calls::send(self.as_fd(), &to, &control, payload)
@@ -272,6 +272,20 @@ fn lacks_family(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT)
     )
+}
+
+/// When a message is given up: the policy and its value (RFC 6458 section 5.3.7).
+fn pr_policy(info: &SendInfo) -> Option<(u16, u32)> {
+    let timed = |time: Duration| {
+        let limit = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        (SCTP_PR_SCTP_TTL, limit.max(1))
+    };
+    match info.pr_policy {
+        Some(PrPolicy::Timed(time)) => Some(timed(time)),
+        Some(PrPolicy::LimitedRetransmissions(times)) => Some((SCTP_PR_SCTP_RTX, times)),
+        Some(PrPolicy::Priority(priority)) => Some((SCTP_PR_SCTP_PRIO, priority)),
+        Some(PrPolicy::Reliable) | None => info.life_time.map(timed),
+    }
 }
 
 /// `struct sctp_sndinfo`.

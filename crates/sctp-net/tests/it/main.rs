@@ -2,6 +2,7 @@
 
 mod accepted;
 mod common;
+mod extensions;
 mod kernel_carrier;
 mod kernel_peer;
 mod lifetime;

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ::perf::{
     Bitrate, ClientConfig, DEFAULT_UDP_BITS_PER_SECOND, Limit, Over, PAYLOAD_SEED, Protocol,
@@ -10,13 +11,14 @@ use ::perf::{
 };
 use clap::Args;
 use report::{Document, Machine};
+use sctp_net::StreamScheduler;
 use serde::Serialize;
 
 use super::output::{Progress, check_writable, print, print_line, usage_error, write};
 use super::{Carrier, interrupts};
 use crate::pcap;
 use crate::terminal::complain;
-use crate::values::{count, positive};
+use crate::values::{count, duration, positive};
 
 /// Measure against a server.
 ///
@@ -71,6 +73,18 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "SCTP")]
     unordered: bool,
 
+    /// The scheduler of SCTP streams (RFC 8260): fcfs, rr, rr-pkt, prio, fc or wfq [default: fcfs]
+    #[arg(long, value_name = "NAME", help_heading = "SCTP")]
+    scheduler: Option<StreamScheduler>,
+
+    /// Interleave SCTP messages of different streams (I-DATA, RFC 8260)
+    #[arg(long, help_heading = "SCTP")]
+    interleave: bool,
+
+    /// Give SCTP messages up after this time (RFC 3758): sent and received messages then differ
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "SCTP")]
+    lifetime: Option<Duration>,
+
     /// Send small messages at once: no Nagle algorithm (tcp, sctp)
     #[arg(long)]
     nodelay: bool,
@@ -119,6 +133,9 @@ struct Parameters {
     nodelay: bool,
     reverse: bool,
     window_bytes: Option<usize>,
+    scheduler: Option<String>,
+    interleave: bool,
+    lifetime_ms: Option<f64>,
 }
 
 /// Runs the test.
@@ -189,6 +206,9 @@ fn test(arguments: &Arguments) -> TestParameters {
         nodelay: arguments.nodelay,
         reverse: arguments.reverse,
         window: arguments.window,
+        scheduler: arguments.scheduler,
+        interleave: arguments.interleave,
+        lifetime: arguments.lifetime,
     }
 }
 
@@ -213,6 +233,9 @@ fn document(config: &ClientConfig, run: &TestResult) -> anyhow::Result<String> {
         nodelay: test.nodelay,
         reverse: test.reverse,
         window_bytes: test.window,
+        scheduler: test.scheduler.map(|scheduler| scheduler.to_string()),
+        interleave: test.interleave,
+        lifetime_ms: test.lifetime.map(|lifetime| lifetime.as_secs_f64() * 1e3),
     };
     Ok(Document::new(Machine::detect(), PAYLOAD_SEED, parameters, vec![run]).to_json()?)
 }

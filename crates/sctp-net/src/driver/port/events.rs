@@ -136,6 +136,35 @@ impl Port {
                 tracing::debug!(port = self.key.port, %id, ?causes, "the peer reported an error");
                 self.notify(id, Notification::RemoteError { causes });
             }
+            Event::StreamReset {
+                id,
+                direction,
+                streams,
+                outcome,
+            } => {
+                let reset = Notification::StreamReset {
+                    direction,
+                    streams,
+                    outcome,
+                };
+                self.notify(id, reset);
+            }
+            Event::StreamChange {
+                id,
+                outbound_streams,
+                inbound_streams,
+                outcome,
+            } => {
+                if let Some(association) = self.associations.get(&id) {
+                    association.shared.set_outbound_streams(outbound_streams);
+                }
+                let change = Notification::StreamChange {
+                    outbound_streams,
+                    inbound_streams,
+                    outcome,
+                };
+                self.notify(id, change);
+            }
             event => tracing::debug!(
                 port = self.key.port,
                 ?event,

@@ -19,6 +19,7 @@ use super::claimed_peers::ClaimedPeers;
 use super::host::HostAddresses;
 use crate::association_shared::AssociationShared;
 use crate::error::{CloseCause, ConnectError};
+use crate::extension::EngineCall;
 use crate::keys::EndpointKey;
 use crate::mailbox::{Control, NewEndpoint};
 use crate::send_queue::Ending;
@@ -165,6 +166,11 @@ impl Port {
                 engine.configure_path(now, id, remote, *config)
             }
         }
+    }
+
+    /// Makes a call to the engine about an association.
+    pub(super) fn call(&mut self, now: Instant, id: AssociationId, call: EngineCall) {
+        call.make(&mut self.engine, now, id);
     }
 
     pub(super) fn status(&self, id: AssociationId) -> Option<AssociationStatus> {

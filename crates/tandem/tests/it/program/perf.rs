@@ -186,6 +186,24 @@ fn flows_and_streams_share_the_messages() {
     }
 }
 
+/// In both directions: the server's associations have what the client asks for.
+#[test]
+fn messages_are_interleaved_under_a_scheduler_and_live_for_a_time() {
+    let server = Server::start(&[]);
+    for direction in [&[][..], &["--reverse"]] {
+        let mut options = vec!["--count", "500", "--size", "5000", "--streams", "4"];
+        options.extend(["--scheduler", "rr", "--interleave", "--lifetime", "60s"]);
+        options.extend(direction);
+        let document = server.measure("sctp", &options);
+        let parameters = &document["parameters"];
+        assert_eq!(parameters["scheduler"], "rr");
+        assert_eq!(parameters["interleave"], true);
+        assert_eq!(parameters["lifetime_ms"], 60_000.0);
+        assert_eq!(run(&document)["received"]["messages"], 500);
+        assert_consistent(run(&document));
+    }
+}
+
 #[test]
 fn seconds_end_a_test_and_each_second_has_its_line() {
     let server = Server::start(&[]);
@@ -525,6 +543,18 @@ fn arguments_that_make_no_sense_are_named() {
         (vec!["client", "udp:127.0.0.1", "--nodelay"], "nodelay"),
         (vec!["client", "tcp:127.0.0.1", "--streams", "2"], "streams"),
         (vec!["client", "tcp:127.0.0.1", "--unordered"], "unordered"),
+        (
+            vec!["client", "tcp:127.0.0.1", "--interleave"],
+            "interleaving",
+        ),
+        (
+            vec!["client", "sctp:127.0.0.1", "--scheduler", "lifo"],
+            "--scheduler",
+        ),
+        (
+            vec!["client", "sctp:127.0.0.1", "--lifetime", "5"],
+            "--lifetime",
+        ),
         (vec!["client", "tcp:127.0.0.1", "--over", "ip"], "--over"),
         (vec!["client", "sctp:127.0.0.1", "--over", "air"], "--over"),
         (

@@ -4,6 +4,7 @@ mod accepted;
 mod arguments;
 mod carriers;
 mod endings;
+mod extensions;
 mod kernel;
 mod lines;
 mod parameters;

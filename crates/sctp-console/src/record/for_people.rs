@@ -1,0 +1,187 @@
+//! Lines of output for people: short, in columns, without what goes without saying.
+
+use std::fmt::{self, Write};
+
+use super::{Escaped, Kind, Record, Value};
+
+/// Columns of the name of a line, of the peer, and of what stands before the text of a message.
+const NAME_WIDTH: usize = 17;
+const PEER_WIDTH: usize = 21;
+const STREAM_WIDTH: usize = 14;
+
+/// Columns of a field beside its name: most values fit, so that lines of a kind stand below each other.
+const VALUE_WIDTH: usize = 8;
+
+/// A line as people like it, without its end.
+pub(crate) struct ForPeople<'a>(pub(crate) &'a Record);
+
+impl fmt::Display for ForPeople<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let record = self.0;
+        let line = match (record.kind, record.name) {
+            (Kind::Error, _) => return record.fmt(formatter),
+            (Kind::Message, _) => message(record)?,
+            (_, "help") => help(record)?,
+            _ => other(record)?,
+        };
+        formatter.write_str(line.trim_end())
+    }
+}
+
+/// A message: where it came from, and its text.
+fn message(record: &Record) -> Result<String, fmt::Error> {
+    let mut head = String::new();
+    let mut text = String::new();
+    for (key, value) in &record.fields {
+        match (*key, value) {
+            ("association", Value::Text(number)) if number != "1" => write!(head, "#{number} ")?,
+            ("stream", Value::Text(stream)) => write!(head, "stream {stream}")?,
+            ("ppid", Value::Text(ppid)) if ppid != "0" => write!(head, ", ppid {ppid}")?,
+            ("unordered", Value::Text(flag)) if flag == "true" => head.push_str(", unordered"),
+            ("end", _) => head.push_str(", part"),
+            (_, Value::Payload(payload)) => write!(text, "{}", Escaped(payload))?,
+            _ => {}
+        }
+    }
+    Ok(format!("< {head:STREAM_WIDTH$} {text}"))
+}
+
+fn help(record: &Record) -> Result<String, fmt::Error> {
+    let mut line = String::from("=");
+    for (_, value) in &record.fields {
+        if let Value::Text(text) = value {
+            write!(line, " {text:22}")?;
+        }
+    }
+    Ok(line)
+}
+
+/// A notification or a report: its name, the peer, and its fields.
+fn other(record: &Record) -> Result<String, fmt::Error> {
+    let sign = match record.kind {
+        Kind::Notification => "*",
+        _ => "=",
+    };
+    let peer = record.peer.map(|peer| peer.to_string());
+    let mut line = format!("{sign} {:NAME_WIDTH$}", name(record.name));
+    if let Some(peer) = peer {
+        write!(line, " {peer:PEER_WIDTH$}")?;
+    }
+    for (key, value) in &record.fields {
+        let key_words = key.replace('_', " ");
+        let field = match (*key, value) {
+            ("association", Value::Text(number)) if number == "1" => continue,
+            ("association", Value::Text(number)) => format!("#{number}"),
+            (_, Value::Text(flag)) if flag == "false" => " ".repeat(key_words.len()),
+            (_, Value::Text(flag)) if flag == "true" => key_words,
+            (_, Value::Text(text)) => {
+                let width = key_words.len() + 1 + VALUE_WIDTH;
+                let field = format!("{key_words} {}", Escaped(text.as_bytes()));
+                format!("{field:width$}")
+            }
+            (_, Value::Payload(payload)) => format!("{key_words} {}", Escaped(payload)),
+        };
+        write!(line, "  {field}")?;
+    }
+    Ok(line)
+}
+
+/// What a notification means, in a word or two.
+fn name(name: &str) -> String {
+    let known = match name {
+        "COMM_UP" => "up",
+        "COMM_LOST" => "lost",
+        "RESTART" => "peer restarted",
+        "SHUTDOWN_COMP" => "shut down",
+        "CANT_STR_ASSOC" => "cannot start",
+        "SHUTDOWN_EVENT" => "peer shuts down",
+        "REMOTE_ERROR" => "error of peer",
+        "SEND_FAILED_EVENT" => "not delivered",
+        "PARTIAL_DELIVERY_EVENT" => "partial delivery",
+        "SENDER_DRY_EVENT" => "all acknowledged",
+        "STREAM_RESET_EVENT" => "streams reset",
+        "STREAM_CHANGE_EVENT" => "streams added",
+        "ADDR_AVAILABLE" => "path available",
+        "ADDR_UNREACHABLE" => "path unreachable",
+        "ADDR_POTENTIALLY_FAILED" => "path may fail",
+        "ADDR_CONFIRMED" => "path confirmed",
+        "ADDR_MADE_PRIM" => "path is primary",
+        "ADDR_ADDED" => "path added",
+        "ADDR_REMOVED" => "path removed",
+        other => return other.to_ascii_lowercase().replace('_', " "),
+    };
+    known.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::record::Subject;
+
+    fn subject(number: u64) -> Subject {
+        let peer = "192.0.2.1:9000".parse().unwrap();
+        Subject { number, peer }
+    }
+
+    fn line(record: &Record) -> String {
+        ForPeople(record).to_string()
+    }
+
+    #[test]
+    fn a_message_is_its_text_and_what_is_unusual() {
+        let message = |number, stream: u16, ppid: u32, unordered: bool, text: &'static [u8]| {
+            let record = Record::message(subject(number))
+                .with("stream", stream)
+                .with("ppid", ppid)
+                .with("unordered", unordered)
+                .with("bytes", text.len())
+                .with_payload("text", Bytes::from_static(text));
+            line(&record)
+        };
+        assert_eq!(message(1, 0, 0, false, b"hello"), "< stream 0       hello");
+        assert_eq!(
+            message(2, 3, 46, true, b"a\n\x1b[2J \"b\""),
+            "< #2 stream 3, ppid 46, unordered a\\n\\u{1b}[2J \"b\""
+        );
+    }
+
+    #[test]
+    fn lines_of_a_kind_stand_below_each_other() {
+        let path = |address: &str, is_primary: bool, state: &str| {
+            let record = Record::report("path")
+                .about(subject(1))
+                .with("address", address)
+                .with("primary", is_primary)
+                .with("state", state);
+            line(&record)
+        };
+        assert_eq!(
+            path("::1", true, "ACTIVE"),
+            "= path              192.0.2.1:9000         address ::1       primary  state ACTIVE"
+        );
+        assert_eq!(
+            path("::2", false, "INACTIVE"),
+            "= path              192.0.2.1:9000         address ::2                state INACTIVE"
+        );
+    }
+
+    #[test]
+    fn notifications_say_what_happened() {
+        let up = Record::notification("COMM_UP", subject(1))
+            .with("incoming", false)
+            .with("outbound_streams", 10);
+        assert_eq!(
+            line(&up),
+            "* up                192.0.2.1:9000                   outbound streams 10"
+        );
+        let added = Record::notification("ADDR_SOMETHING_NEW", subject(2));
+        assert_eq!(
+            line(&added),
+            "* addr something new 192.0.2.1:9000         #2"
+        );
+        let error = Record::error("it is not sent");
+        assert_eq!(line(&error), error.to_string());
+    }
+}

@@ -1,0 +1,145 @@
+//! What handles ask of the extensions of an association: schedulers of streams (RFC 8260), resets of streams
+//! and more of them (RFC 6525), counters of messages that were given up (RFC 7496).
+
+use std::fmt;
+use std::time::Instant;
+
+use sctp::{AbandonedMessages, ReConfigurationError, StreamError, StreamReset, StreamScheduler};
+use tokio::sync::oneshot;
+
+use crate::association::Association;
+use crate::mailbox::Command;
+
+/// Why an extension did not do what it was asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExtensionError<E> {
+    /// The association is one of the kernel's, of which this is not asked.
+    #[error("the kernel's SCTP is not asked for this: use the stack over UDP or IP")]
+    Kernel,
+    /// The association has ended.
+    #[error("the association has ended")]
+    Ended,
+    /// The engine refused it.
+    #[error(transparent)]
+    Refused(#[from] E),
+}
+
+/// A call that the worker of an association makes to its engine. The answer goes its own way.
+pub(crate) struct EngineCall(Call);
+
+type Call = Box<dyn FnOnce(&mut sctp::Endpoint, Instant, sctp::AssociationId) + Send>;
+
+impl EngineCall {
+    pub(crate) fn make(self, engine: &mut sctp::Endpoint, now: Instant, id: sctp::AssociationId) {
+        (self.0)(engine, now, id);
+    }
+}
+
+impl fmt::Debug for EngineCall {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("EngineCall")
+    }
+}
+
+impl Association {
+    /// Has a scheduler decide which stream sends next (RFC 8260 section 4.3.2).
+    ///
+    /// # Errors
+    ///
+    /// When the association has ended.
+    pub async fn set_stream_scheduler(
+        &self,
+        scheduler: StreamScheduler,
+    ) -> Result<(), ExtensionError<StreamError>> {
+        self.call(move |engine, now, id| engine.set_stream_scheduler(now, id, scheduler))
+            .await
+    }
+
+    /// Sets the weight or the priority of a stream, for the schedulers that go by it (RFC 8260 section 4.3.3).
+    ///
+    /// # Errors
+    ///
+    /// When there is no such stream, or the association has ended.
+    pub async fn set_stream_value(
+        &self,
+        stream: u16,
+        value: u16,
+    ) -> Result<(), ExtensionError<StreamError>> {
+        self.call(move |engine, now, id| engine.set_stream_value(now, id, stream, value))
+            .await
+    }
+
+    /// Asks the peer to reset streams (RFC 6525 section 6.3.2).
+    /// [`Notification::StreamReset`](crate::Notification::StreamReset) tells how it went.
+    ///
+    /// # Errors
+    ///
+    /// When the peer does not support it, a request is not answered yet, there is no such stream, or the
+    /// association has ended.
+    pub async fn reset_streams(
+        &self,
+        reset: StreamReset,
+    ) -> Result<(), ExtensionError<ReConfigurationError>> {
+        self.call(move |engine, now, id| engine.reset_streams(now, id, reset))
+            .await
+    }
+
+    /// Asks the peer for so many more streams in each direction (RFC 6525 section 6.3.4).
+    /// [`Notification::StreamChange`](crate::Notification::StreamChange) tells how it went.
+    ///
+    /// # Errors
+    ///
+    /// When the peer does not support it, a request is not answered yet, there would be too many streams, or
+    /// the association has ended.
+    pub async fn add_streams(
+        &self,
+        outgoing: u16,
+        incoming: u16,
+    ) -> Result<(), ExtensionError<ReConfigurationError>> {
+        self.call(move |engine, now, id| engine.add_streams(now, id, outgoing, incoming))
+            .await
+    }
+
+    /// How many messages of a stream were given up by their PR-SCTP policies (RFC 7496 section 4.3).
+    ///
+    /// # Errors
+    ///
+    /// When there is no such stream, or the association has ended.
+    pub async fn abandoned_messages(
+        &self,
+        stream: u16,
+    ) -> Result<AbandonedMessages, ExtensionError<StreamError>> {
+        self.call(move |engine, _, id| {
+            let abandoned = engine.abandoned_messages(id, stream);
+            abandoned.ok_or(StreamError::InvalidStream)
+        })
+        .await
+    }
+
+    /// Has the association's worker call its engine.
+    pub(crate) async fn call<T, E>(
+        &self,
+        call: impl FnOnce(&mut sctp::Endpoint, Instant, sctp::AssociationId) -> Result<T, E>
+        + Send
+        + 'static,
+    ) -> Result<T, ExtensionError<E>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        if self.is_of_kernel() {
+            return Err(ExtensionError::Kernel);
+        }
+        let (reply, answer) = oneshot::channel();
+        let call = EngineCall(Box::new(move |engine, now, id| {
+            // The caller may have given up meanwhile.
+            reply.send(call(engine, now, id)).ok();
+        }));
+        let key = self.key();
+        self.ask(key.worker, Command::Call { key, call })
+            .await
+            .ok_or(ExtensionError::Ended)?;
+        let result = answer.await.map_err(|_| ExtensionError::Ended)?;
+        Ok(result?)
+    }
+}

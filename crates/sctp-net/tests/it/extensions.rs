@@ -1,0 +1,93 @@
+//! Extensions as handles ask for them.
+
+use sctp_net::{
+    ExtensionError, Extensions, Notification, ReConfigurationError, ReConfigurationOutcome,
+    ReConfigurationPolicy, StreamDirection, StreamError, StreamReset, StreamScheduler,
+};
+
+use crate::common::{on_stream, pair, quick, within};
+
+#[tokio::test]
+async fn streams_are_reset_and_added() {
+    let config = quick()
+        .outbound_streams(2)
+        .extensions(Extensions::ALL)
+        .re_configuration_policy(ReConfigurationPolicy::GRANT_ALL);
+    let pair = pair(config).await;
+    let notifications = pair.client.notifications();
+    let of_peer = pair.server.notifications();
+
+    within(pair.client.send(on_stream(1), "before".into()))
+        .await
+        .unwrap();
+    assert_eq!(within(pair.server.receive()).await.unwrap().ssn, 0);
+    let reset = StreamReset {
+        outgoing: Some(vec![1]),
+        ..StreamReset::default()
+    };
+    within(pair.client.reset_streams(reset)).await.unwrap();
+    let reset_of = |direction| Notification::StreamReset {
+        direction,
+        streams: vec![1],
+        outcome: ReConfigurationOutcome::Performed,
+    };
+    let told = within(notifications.next()).await;
+    assert_eq!(told, Some(reset_of(StreamDirection::Outgoing)));
+    let told = within(of_peer.next()).await;
+    assert_eq!(told, Some(reset_of(StreamDirection::Incoming)));
+    within(pair.client.send(on_stream(1), "after".into()))
+        .await
+        .unwrap();
+    assert_eq!(within(pair.server.receive()).await.unwrap().ssn, 0);
+
+    within(pair.client.add_streams(3, 0)).await.unwrap();
+    let told = within(notifications.next()).await;
+    assert!(
+        matches!(
+            told,
+            Some(Notification::StreamChange {
+                outbound_streams: 5,
+                outcome: ReConfigurationOutcome::Performed,
+                ..
+            })
+        ),
+        "{told:?}"
+    );
+    assert_eq!(pair.client.outbound_streams(), 5);
+    within(pair.client.send(on_stream(4), "new".into()))
+        .await
+        .unwrap();
+    assert_eq!(within(pair.server.receive()).await.unwrap().stream, 4);
+}
+
+#[tokio::test]
+async fn what_is_not_possible_is_refused() {
+    let pair = pair(quick()).await;
+    let client = &pair.client;
+    let reset = StreamReset {
+        outgoing: Some(vec![]),
+        ..StreamReset::default()
+    };
+    let not_supported = ExtensionError::Refused(ReConfigurationError::NotSupported);
+    assert_eq!(
+        within(client.reset_streams(reset)).await,
+        Err(not_supported)
+    );
+    assert_eq!(within(client.add_streams(1, 0)).await, Err(not_supported));
+    let no_stream = ExtensionError::Refused(StreamError::InvalidStream);
+    assert_eq!(
+        within(client.set_stream_value(999, 1)).await,
+        Err(no_stream)
+    );
+    assert_eq!(within(client.abandoned_messages(999)).await, Err(no_stream));
+    let scheduler = StreamScheduler::WeightedFairQueueing;
+    assert_eq!(within(client.set_stream_scheduler(scheduler)).await, Ok(()));
+    assert_eq!(within(client.set_stream_value(1, 10)).await, Ok(()));
+    within(client.shutdown()).await;
+    let gone = within(client.set_stream_value(1, 10)).await;
+    let unknown = ExtensionError::Refused(StreamError::UnknownAssociation);
+    assert!(
+        gone == Err(unknown) || gone == Err(ExtensionError::Ended),
+        "{gone:?}"
+    );
+}
