@@ -23,7 +23,7 @@ fn config() -> EndpointConfig {
 }
 
 /// An association with a peer that understands these chunks.
-fn accepted(config: EndpointConfig, chunk_types: &[u8]) -> Scripted {
+fn accepted_with(config: EndpointConfig, chunk_types: &[u8]) -> Scripted {
     let mut parameters = ParameterBuffer::new();
     parameters
         .push(&Parameter::SupportedExtensions(ChunkTypeList::new(
@@ -39,8 +39,9 @@ fn accepted(config: EndpointConfig, chunk_types: &[u8]) -> Scripted {
     )
 }
 
-fn interleaved() -> Scripted {
-    accepted(config(), &[FORWARD_TSN, I_DATA, I_FORWARD_TSN])
+/// An association with a peer that has both extensions.
+pub(super) fn accepted(config: EndpointConfig) -> Scripted {
+    accepted_with(config, &[FORWARD_TSN, I_DATA, I_FORWARD_TSN])
 }
 
 /// How many TSNs an I-FORWARD-TSN covers, and what it skips: stream, U bit and MID.
@@ -107,7 +108,7 @@ fn received(peer: &mut Scripted) -> Vec<Bytes> {
 
 #[test]
 fn both_kinds_of_messages_are_told() {
-    let mut peer = interleaved();
+    let mut peer = accepted(config());
     let first = peer.tsn;
     let unordered = |stream| SendInfo {
         unordered: true,
@@ -133,10 +134,7 @@ fn both_kinds_of_messages_are_told() {
 
 #[test]
 fn a_message_whose_fragments_alternate_with_others_is_abandoned_whole() {
-    let mut peer = accepted(
-        config().stream_scheduler(StreamScheduler::RoundRobin),
-        &[FORWARD_TSN, I_DATA, I_FORWARD_TSN],
-    );
+    let mut peer = accepted(config().stream_scheduler(StreamScheduler::RoundRobin));
     let first = peer.tsn;
     send(&mut peer, info(1, ONCE), vec![1; 4000]);
     send(&mut peer, info(2, PrPolicy::Reliable), vec![2; 4000]);
@@ -162,7 +160,7 @@ fn a_message_whose_fragments_alternate_with_others_is_abandoned_whole() {
 
 #[test]
 fn messages_of_either_kind_are_skipped() {
-    let mut peer = interleaved();
+    let mut peer = accepted(config());
     // Unordered message 0 lacks its end, ordered message 0 is missing, and 1 waits for it.
     give(&mut peer, 0, true, 0, 0, false);
     give(&mut peer, 3, false, 1, 0, true);
@@ -177,10 +175,7 @@ fn messages_of_either_kind_are_skipped() {
 
 #[test]
 fn deliveries_in_parts_are_aborted() {
-    let mut peer = accepted(
-        config().partial_delivery_point(1).fragment_interleave(true),
-        &[FORWARD_TSN, I_DATA, I_FORWARD_TSN],
-    );
+    let mut peer = accepted(config().partial_delivery_point(1).fragment_interleave(true));
     give(&mut peer, 0, false, 0, 0, false);
     assert_eq!(received(&mut peer), [&b"<0>"[..]]);
     give(&mut peer, 2, false, 1, 0, true);
@@ -196,7 +191,7 @@ fn deliveries_in_parts_are_aborted() {
 
 #[test]
 fn the_chunk_of_the_other_kind_ends_the_association() {
-    let mut peer = interleaved();
+    let mut peer = accepted(config());
     let packet = packet_of(peer.tag, |writer| {
         let none: [SkippedSsn; 0] = [];
         writer
@@ -213,7 +208,7 @@ fn the_chunk_of_the_other_kind_ends_the_association() {
 
 #[test]
 fn a_peer_without_i_forward_tsn_gets_all_interleaved_messages() {
-    let mut peer = accepted(config(), &[FORWARD_TSN, I_DATA]);
+    let mut peer = accepted_with(config(), &[FORWARD_TSN, I_DATA]);
     let extensions = peer.status().extensions;
     assert!(extensions.interleaving && !extensions.partial_reliability);
     send(&mut peer, info(0, ONCE), "a");
@@ -221,7 +216,7 @@ fn a_peer_without_i_forward_tsn_gets_all_interleaved_messages() {
     let packets = peer.pass(RTO);
     assert_eq!(types(&packets), [[ChunkType::I_DATA]]);
     // It may skip where DATA is used.
-    let peer = accepted(
+    let peer = accepted_with(
         quiet().extensions("pr".parse().expect("its name")),
         &[FORWARD_TSN, I_DATA],
     );

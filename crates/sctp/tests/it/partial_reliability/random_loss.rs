@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
-use sctp::{AssociationId, EndpointConfig, Event, PrPolicy, SendError, SendInfo};
+use sctp::{AssociationId, EndpointConfig, Event, PrPolicy, SendError, SendInfo, StreamScheduler};
 
 use crate::common::Pair;
 
@@ -141,7 +141,15 @@ fn play(seed: u64) {
         } else {
             usize::MAX
         })
-        .fragment_interleave(rng.random_bool(0.5));
+        .fragment_interleave(rng.random_bool(0.5))
+        .nodelay(rng.random_bool(0.7))
+        .bundling(rng.random_bool(0.8))
+        .stream_scheduler(match rng.random_range(0..4) {
+            0 => StreamScheduler::FirstComeFirstServed,
+            1 => StreamScheduler::RoundRobin,
+            2 => StreamScheduler::RoundRobinPerPacket,
+            _ => StreamScheduler::FairCapacity,
+        });
     let mut pair = Pair::seeded(config.clone(), config, seed);
     let (client, server) = pair.establish();
     let loss = rng.random_range(0.0..0.3);
