@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use derive_setters::Setters;
 
+use crate::packet::ErrorDetectionMethod;
+use crate::packet::{ChunkType, HmacIdentifier};
 use crate::{Extensions, PrPolicy, ReConfigurationPolicy, StreamScheduler, TagOwner};
 
 /// Settings of an endpoint.
@@ -128,6 +130,16 @@ pub struct AssociationConfig {
     pub max_peer_addresses: usize,
     /// Extensions that are offered to peers; each is used with a peer that offers it, too.
     pub extensions: Extensions,
+    /// Chunk types that the peer has to authenticate, with [`Extensions::authentication`] (RFC 4895
+    /// section 3.2; RFC 6458 `SCTP_AUTH_CHUNK`). INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH cannot
+    /// be among them. Those of address reconfiguration always are.
+    pub auth_chunks: Vec<ChunkType>,
+    /// HMAC algorithms that the peer may use, the preferred one first (RFC 4895 section 3.3;
+    /// RFC 6458 `SCTP_HMAC_IDENT`). SHA-1 has to be among them.
+    pub hmac_identifiers: Vec<HmacIdentifier>,
+    /// What the carrier protects packets with in place of the checksum: with
+    /// [`Extensions::zero_checksum`], packets without one are accepted and sent (RFC 9653).
+    pub alternate_error_detection: Option<ErrorDetectionMethod>,
     /// HEARTBEATs of the peer that wait for their answers; at least 1. Above it, or when the answers
     /// would not fit into one packet, they are not answered.
     pub max_pending_heartbeat_acks: usize,
@@ -235,6 +247,9 @@ impl Default for AssociationConfig {
             max_duplicate_tsns: 16,
             max_peer_addresses: 16,
             extensions: Extensions::NONE,
+            auth_chunks: Vec::new(),
+            hmac_identifiers: vec![HmacIdentifier::SHA_256, HmacIdentifier::SHA_1],
+            alternate_error_detection: None,
             max_pending_heartbeat_acks: 8,
             guaranteed_receive_bytes: 8192,
         }
@@ -280,6 +295,15 @@ pub enum ConfigError {
         /// The largest message that is received, in bytes.
         max_message_size: usize,
     },
+    /// Chunks of this type cannot be authenticated (RFC 4895 section 3.2).
+    #[error("auth_chunks: {0} chunks cannot be authenticated")]
+    CannotBeAuthenticated(ChunkType),
+    /// Peers may know no other HMAC algorithm than SHA-1 (RFC 4895 section 3.3).
+    #[error("hmac_identifiers has to contain SHA-1")]
+    NoSha1,
+    /// An HMAC algorithm that is not known (RFC 6458 section 8.1.17).
+    #[error("hmac_identifiers: {0} is not known")]
+    UnknownHmac(HmacIdentifier),
 }
 
 impl EndpointConfig {
@@ -301,7 +325,7 @@ impl EndpointConfig {
                 max_message_size,
             });
         }
-        Ok(())
+        association.check_authentication()
     }
 
     /// These settings, moved to the nearest ones that make sense.
@@ -346,9 +370,38 @@ impl AssociationConfig {
                 .min(self.a_rwnd as usize);
             self.max_message_size = self.max_message_size.min(room);
         }
+        self.auth_chunks
+            .retain(|chunk_type| chunk_type.can_be_authenticated());
+        self.hmac_identifiers
+            .retain(|identifier| identifier.hmac_length().is_some());
+        self.hmac_identifiers.dedup();
+        if !self.hmac_identifiers.contains(&HmacIdentifier::SHA_1) {
+            self.hmac_identifiers.push(HmacIdentifier::SHA_1);
+        }
         self.max_received_messages = self.max_received_messages.max(1);
         self.max_tsn_distance = self.max_tsn_distance.clamp(1, 32_767);
         self
+    }
+
+    fn check_authentication(&self) -> Result<(), ConfigError> {
+        let fault = self
+            .auth_chunks
+            .iter()
+            .find(|chunk_type| !chunk_type.can_be_authenticated());
+        if let Some(chunk_type) = fault {
+            return Err(ConfigError::CannotBeAuthenticated(*chunk_type));
+        }
+        let unknown = self
+            .hmac_identifiers
+            .iter()
+            .find(|identifier| identifier.hmac_length().is_none());
+        if let Some(identifier) = unknown {
+            return Err(ConfigError::UnknownHmac(*identifier));
+        }
+        if !self.hmac_identifiers.contains(&HmacIdentifier::SHA_1) {
+            return Err(ConfigError::NoSha1);
+        }
+        Ok(())
     }
 
     /// Whether messages may be delivered in parts.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::packet::AuthenticationIndication;
 use crate::packet::Causes;
 use crate::{AssociationId, PathAddress, ReConfigurationOutcome, SendInfo, StreamDirection};
 
@@ -156,6 +157,14 @@ pub enum Event {
         inbound_streams: u16,
         /// What came of it.
         outcome: ReConfigurationOutcome,
+    },
+    /// Something happened to the authentication of the association, or to a shared key (RFC 6458
+    /// `SCTP_AUTHENTICATION_EVENT`).
+    Authentication {
+        /// The association.
+        id: AssociationId,
+        /// What happened.
+        indication: AuthenticationIndication,
     },
     /// The peer reported an error that does not end the association (section 3.3.10;
     /// RFC 6458 `SCTP_REMOTE_ERROR`).

@@ -6,17 +6,19 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 
 use crate::packet::{
-    Abort, Cause, CauseBuffer, Chunk, DoesNotFit, OperationError, PacketWriter, ShutdownComplete,
+    Abort, Cause, CauseBuffer, Chunk, DoesNotFit, OperationError, PacketWriter, Protection,
+    ShutdownComplete,
 };
 use crate::{PathAddress, Transmit};
 
 /// Where a reply goes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct ReplyAddress {
     pub(crate) to: PathAddress,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) verification_tag: u32,
+    pub(crate) protection: Protection,
 }
 
 /// The replies that wait to be sent.
@@ -83,7 +85,8 @@ impl Replies {
             address.peer_port,
             address.verification_tag,
             self.max_packet,
-        );
+        )
+        .protected_by(address.protection);
         if write(&mut writer).is_err() {
             self.dropped += 1;
             return;
@@ -166,6 +169,7 @@ mod tests {
             local_port: 1,
             peer_port: 2,
             verification_tag: 3,
+            protection: Protection::default(),
         }
     }
 

@@ -184,6 +184,11 @@ pub struct DropStatistics {
     pub forgotten_tags: u64,
     /// Replies that were not given because too many wait already.
     pub replies: u64,
+    /// Packets of which the part from the AUTH chunk on was dropped, because the AUTH chunk was not
+    /// right (RFC 4895 section 6.3).
+    pub not_authentic: u64,
+    /// Chunks that have to be authenticated and were not (RFC 4895 section 6.3).
+    pub not_authenticated: u64,
     /// Chunks that do not belong to the association's state, or are malformed.
     pub chunks: u64,
     /// DATA chunks for which there was no room (section 6.2).

@@ -82,6 +82,9 @@ pub struct SendInfo {
     /// When it is given up (RFC 6458 `SCTP_PRINFO`). `None`: by its `life_time`, or, without one, by
     /// [`AssociationConfig::default_pr_policy`](field@AssociationConfig::default_pr_policy).
     pub pr_policy: Option<PrPolicy>,
+    /// The shared key that authenticates it where the peer asks for that (RFC 6458 section 5.3.8,
+    /// `SCTP_AUTHINFO`); `None` is the active one. Messages with different keys never share a packet.
+    pub shared_key: Option<u16>,
     /// Comes back in [`Event::SendFailed`](crate::Event::SendFailed) and means nothing to us.
     pub context: u32,
 }
@@ -189,6 +192,9 @@ pub enum SendError {
     /// The address to send it to is not one of the peer's.
     #[error("not an address of the peer")]
     UnknownPath,
+    /// There is no such shared key, or it was deactivated.
+    #[error("no such shared key")]
+    UnknownKey,
 }
 
 /// Why something could not be done to a path.

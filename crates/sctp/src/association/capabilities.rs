@@ -22,7 +22,11 @@ impl Capabilities {
         Capabilities {
             outbound_streams: config.outbound_streams,
             inbound_streams: config.max_inbound_streams,
-            extensions: config.extensions,
+            extensions: Extensions {
+                // Only where the carrier is known to protect packets (RFC 9653 section 5.1).
+                zero_checksum: accepts_zero_checksum(config),
+                ..config.extensions
+            },
         }
     }
 
@@ -35,6 +39,11 @@ impl Capabilities {
             extensions: self.extensions.intersection(extensions),
         }
     }
+}
+
+/// Whether packets without a checksum are accepted.
+pub(crate) fn accepts_zero_checksum(config: &AssociationConfig) -> bool {
+    config.extensions.zero_checksum && config.alternate_error_detection.is_some()
 }
 
 /// Writes the parameters that announce extensions, other than those with contents of their own.

@@ -14,6 +14,7 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sha2::Sha256;
 
+use super::authentication::{Declaration, Declarations};
 use super::capabilities::Capabilities;
 use crate::packet::Tsn;
 use crate::{Extensions, PathAddress};
@@ -62,6 +63,8 @@ pub(crate) struct Cookie {
     pub(crate) peer_a_rwnd: u32,
     /// What was agreed on by INIT and INIT ACK.
     pub(crate) capabilities: Capabilities,
+    /// What both have declared, if they have agreed on authentication.
+    pub(crate) declarations: Option<Box<Declarations>>,
     /// Local-Tie-Tag and Peer's-Tie-Tag (section 5.2.2), 0 when there was no association.
     pub(crate) tie_tags: TieTags,
     /// Where the INIT came from, and the INIT ACK went.
@@ -334,6 +337,10 @@ fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
             put_address(&mut bytes, *address, 0);
         }
     }
+    if let Some(declarations) = &cookie.declarations {
+        declarations.local.write_to_cookie(&mut bytes);
+        declarations.peer.write_to_cookie(&mut bytes);
+    }
     bytes
 }
 
@@ -378,6 +385,13 @@ fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
             other_addresses.push(address);
         }
     }
+    let declarations = match capabilities.extensions.authentication {
+        false => None,
+        true => Some(Box::new(Declarations {
+            local: Declaration::take_from_cookie(&mut rest)?,
+            peer: Declaration::take_from_cookie(&mut rest)?,
+        })),
+    };
     rest.is_empty().then_some(Cookie {
         created,
         life: life.map(|life| Duration::from_millis(life.into())),
@@ -387,6 +401,7 @@ fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
         peer_initial_tsn,
         peer_a_rwnd,
         capabilities,
+        declarations,
         tie_tags,
         source,
         other_addresses,

@@ -116,6 +116,7 @@ mod tests {
             fsn: None,
             ppid: 2,
             context: mid + 100,
+            shared_key: None,
             unordered: false,
             immediate: false,
             beginning: bits.contains('B'),

@@ -1,6 +1,7 @@
 //! Handles the packets of an association (RFC 9260 sections 3.2, 5, 6.2, 8 and 9): chunk by chunk,
 //! in their order, by the state that the association is in.
 
+mod authentication;
 mod data;
 mod forward_tsn;
 mod setup;
@@ -23,6 +24,8 @@ struct PacketOnPath<'p> {
     packet: &'p Bytes,
     header: CommonHeader,
     path: PathId,
+    /// The chunk that is being handled is behind an AUTH chunk that was right (RFC 4895).
+    authenticated: bool,
 }
 
 /// Which acknowledgements a packet has brought so far. Each may take as long as there are chunks
@@ -74,6 +77,7 @@ impl Association {
             packet,
             header: parsed.header(),
             path,
+            authenticated: false,
         };
         self.handle_chunks(received, parsed.chunks(), context);
     }
@@ -85,6 +89,7 @@ impl Association {
         from: PathAddress,
         packet: &Bytes,
         parsed: &Packet<'_>,
+        authenticated: bool,
         context: &mut Context<'_>,
     ) {
         let Some(path) = self.path_to(from.remote) else {
@@ -99,19 +104,31 @@ impl Association {
         {
             path.want_heartbeat();
         }
+        // What is behind the COOKIE ECHO alone is verified by the keys that it has brought.
+        let parsed = match authenticated {
+            true => Some(*parsed),
+            false => self.authentic(from, parsed, context),
+        };
+        let Some(parsed) = parsed else {
+            return;
+        };
         let received = PacketOnPath {
             packet,
             header: parsed.header(),
             path,
+            authenticated,
         };
         let mut chunks = parsed.chunks();
+        if authenticated {
+            chunks.next();
+        }
         chunks.next();
         self.handle_chunks(received, chunks, context);
     }
 
     fn handle_chunks(
         &mut self,
-        received: PacketOnPath<'_>,
+        mut received: PacketOnPath<'_>,
         chunks: ChunkIterator<'_>,
         context: &mut Context<'_>,
     ) {
@@ -119,6 +136,18 @@ impl Association {
         let mut seen = SeenAcknowledgements::default();
         for chunk in chunks.raw() {
             let go_on = match chunk.and_then(|raw| self.read_chunk(raw)) {
+                Ok(Chunk::Auth(_)) => {
+                    // What it is in front of has been verified, or cut off.
+                    received.authenticated = true;
+                    true
+                }
+                Ok(chunk)
+                    if !received.authenticated
+                        && self.requires_authentication(chunk.chunk_type()) =>
+                {
+                    context.statistics.drops.not_authenticated += 1;
+                    true
+                }
                 Ok(chunk) if seen.repeats(&chunk) => {
                     context.statistics.drops.chunks += 1;
                     true
@@ -220,6 +249,7 @@ impl Association {
         if self.receiver.take_readable() {
             context.events.push_back(Event::Readable { id: self.id });
         }
+        self.report_keys(context);
         self.advance_shutdown(context);
         self.watch_window(context);
     }
@@ -242,6 +272,7 @@ impl Association {
         );
         // The path may carry larger packets than has been found out yet: this one, for example.
         let room = self.paths.get(received.path).map_or(0, Path::max_pmdcs);
+        let room = room.saturating_sub(self.answer_overhead());
         let parameters = received.packet.slice_ref(parameters);
         // The ERROR for a packet from an address that is not confirmed goes elsewhere, and one packet
         // gets no two in answer (section 12.4).
@@ -337,6 +368,7 @@ impl Association {
         }
         let path = reply_path;
         let room = self.paths.get(path).map_or(0, Path::pmdcs);
+        let room = room.saturating_sub(self.answer_overhead());
         if causes.push(cause).is_err() || !self.pending.error(path, causes.causes(), room) {
             context.statistics.drops.answers += 1;
         }

@@ -18,6 +18,8 @@ pub(crate) struct MessageFragment {
     pub(crate) ppid: u32,
     /// The user's, see [`SendInfo::context`].
     pub(crate) context: u32,
+    /// The shared key that authenticates it, see [`SendInfo::shared_key`].
+    pub(crate) shared_key: Option<u16>,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
     pub(crate) beginning: bool,
@@ -74,6 +76,7 @@ impl MessageFragment {
             unordered: self.unordered,
             sack_immediately: self.immediate,
             context: self.context,
+            shared_key: self.shared_key,
             ..SendInfo::default()
         }
     }
@@ -121,6 +124,7 @@ mod tests {
             fsn,
             ppid: 2,
             context: 3,
+            shared_key: None,
             unordered,
             immediate: false,
             beginning: true,

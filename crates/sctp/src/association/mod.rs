@@ -18,6 +18,7 @@
 
 mod acknowledge;
 pub(crate) mod addresses;
+pub(crate) mod authentication;
 pub(crate) mod capabilities;
 mod control_queue;
 pub(crate) mod cookie;
@@ -29,6 +30,7 @@ mod held_messages;
 mod icmp;
 mod input;
 mod karn;
+mod keys;
 mod limit;
 mod local_addresses;
 mod message_fragment;
@@ -67,6 +69,8 @@ use rand_chacha::ChaCha12Rng;
 
 pub(crate) use icmp::IcmpOutcome;
 
+use authentication::{Authentication, Declaration, SharedKeys};
+use capabilities::accepts_zero_checksum;
 use control_queue::ControlQueue;
 use cookie::{Cookie, TieTags};
 use local_addresses::LocalAddresses;
@@ -96,6 +100,8 @@ pub(crate) struct Context<'a> {
     pub(crate) local_addresses: &'a Arc<[IpAddr]>,
     /// All addresses of this host.
     pub(crate) host_addresses: &'a [IpAddr],
+    /// The shared keys of associations that begin.
+    pub(crate) shared_keys: &'a SharedKeys,
     pub(crate) config: &'a AssociationConfig,
     pub(crate) rng: &'a mut ChaCha12Rng,
     pub(crate) events: &'a mut VecDeque<Event>,
@@ -126,6 +132,10 @@ pub(crate) struct Association {
     routing: Routing,
     /// The extensions that both sides have agreed on; none until the peer has said what it offers.
     extensions: Extensions,
+    /// `None` when we do not offer it, or the peer had none when it opened the association.
+    authentication: Option<Box<Authentication>>,
+    /// Our INIT or INIT ACK accepted packets without a checksum (RFC 9653).
+    accepts_zero_checksum: bool,
     receiver: Receiver,
     sender: Sender,
     /// On the side that opened it, until it is up.
@@ -157,6 +167,8 @@ impl Association {
             // The user named these addresses, so they are confirmed (section 5.4).
             paths.add(|id| Path::new(id, address, PathState::Active, config));
         }
+        let authentication = Declaration::offered(config, context.rng)
+            .map(|local| Box::new(Authentication::new(local, context.shared_keys.clone())));
         Association {
             id,
             state: AssociationState::CookieWait,
@@ -171,6 +183,8 @@ impl Association {
             paths_version: 1,
             routing: Routing::new(),
             extensions: Extensions::NONE,
+            authentication,
+            accepts_zero_checksum: accepts_zero_checksum(config),
             receiver: Receiver::new(Tsn(0), 0, false, config),
             sender: Sender::new(
                 initial_tsn,
@@ -194,6 +208,7 @@ impl Association {
         from: PathAddress,
         peer_port: u16,
         cookie: &Cookie,
+        authentication: Option<Authentication>,
         context: &mut Context<'_>,
     ) -> Association {
         let config = context.config;
@@ -222,6 +237,8 @@ impl Association {
             paths_version: 1,
             routing: Routing::new(),
             extensions: cookie.capabilities.extensions,
+            authentication: authentication.map(Box::new),
+            accepts_zero_checksum: accepts_zero_checksum(config),
             receiver: Receiver::new(
                 cookie.peer_initial_tsn,
                 cookie.capabilities.inbound_streams,
@@ -247,6 +264,7 @@ impl Association {
         association
             .receiver
             .agree_on(association.extensions, config);
+        association.auth_changed();
         association.add_paths(&cookie.other_addresses, from, context);
         association.enter_established(context);
         association
@@ -390,7 +408,7 @@ impl Association {
     /// Queues a message.
     pub(crate) fn send(
         &mut self,
-        info: SendInfo,
+        mut info: SendInfo,
         payload: Bytes,
         context: &mut Context<'_>,
     ) -> Result<(), SendError> {
@@ -408,6 +426,9 @@ impl Association {
         {
             return Err(SendError::UnknownPath);
         }
+        info.shared_key = self
+            .message_key(info.shared_key)
+            .map_err(|_| SendError::UnknownKey)?;
         let gave_way =
             self.sender
                 .send(context.now, info, payload, &mut self.paths, context.config)?;

@@ -11,10 +11,11 @@ use super::encoded_chunk::EncodedChunk;
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
 use super::path::Path;
 use super::path_id::PathId;
+use super::setup::write_declarations;
 use super::{Association, Context};
 use crate::packet::{
-    Causes, Chunk, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,
-    Parameter, ParameterBuffer, Parameters, Shutdown, Tsn,
+    Causes, Chunk, ChunkType, CommonHeader, CookieEcho, Heartbeat, Init, OperationError,
+    PacketWriter, Parameter, ParameterBuffer, Parameters, Shutdown, Tsn,
 };
 use crate::{AssociationConfig, AssociationState, Event, PathState, Transmit};
 
@@ -187,6 +188,13 @@ impl Association {
         write_supported(&mut parameters, self.local_addresses.usable());
         let offered = Capabilities::offered(context.config);
         announce(offered.extensions, &mut parameters);
+        write_declarations(
+            self.authentication.as_ref().map(|own| own.local()),
+            self.accepts_zero_checksum
+                .then_some(context.config.alternate_error_detection)
+                .flatten(),
+            &mut parameters,
+        );
         let length = parameters.parameters().as_bytes().len().next_multiple_of(4);
         let room = path.mtu().saturating_sub(INIT_LENGTH + length);
         let remote = path.address().remote;
@@ -236,7 +244,8 @@ impl Association {
             path.mtu()
         };
         setup.sent(context.now, path.rto(), context.config);
-        let (cookie, errors) = setup.cookie()?;
+        let (cookie, errors) = self.setup.as_ref()?.cookie()?;
+        let protection = self.protection();
         // A cookie is echoed whatever its size: too large a packet is fragmented by IP.
         let least = CommonHeader::LENGTH + (4 + cookie.len()).next_multiple_of(4);
         let mut writer = PacketWriter::new(
@@ -244,8 +253,9 @@ impl Association {
             context.local_port,
             self.peer_port,
             self.peer_tag,
-            size.max(least),
-        );
+            size.max(least + self.auth_length_for(&[ChunkType::COOKIE_ECHO])),
+        )
+        .protected_by(protection);
         writer
             .chunk(&Chunk::CookieEcho(CookieEcho { cookie }))
             .ok()?;
@@ -277,11 +287,12 @@ impl Association {
         let mut size = self.paths.get(path_id)?.mtu();
         if !self.pending.is_empty() {
             // What waits fitted when it came; the path MTU may have shrunk since.
-            size = size.max(CommonHeader::LENGTH + self.pending.size());
+            size = size.max(CommonHeader::LENGTH + self.answer_overhead() + self.pending.size());
         }
-        size = size.max(CommonHeader::LENGTH + self.largest_request(path_id));
+        let auth_length = self.auth_length_for(&[ChunkType::ASCONF, ChunkType::RE_CONFIG]);
+        size = size.max(CommonHeader::LENGTH + auth_length + self.largest_request(path_id));
         if sends_data {
-            size = size.max(self.sender.least_packet());
+            size = size.max(self.paths.auth_length() + self.sender.least_packet());
         }
         let mut writer = PacketWriter::new(
             buffer,
@@ -289,7 +300,8 @@ impl Association {
             self.peer_port,
             self.peer_tag,
             size,
-        );
+        )
+        .protected_by(self.protection());
         self.write_control(path_id, &mut writer, context);
         self.write_sack(path_id, sends_data, &mut writer, context);
         if sends_data && self.sender.forward_tsn_is_due() {
@@ -302,7 +314,7 @@ impl Association {
             if context.config.bundling {
                 self.write_heartbeat_beside_data(path_id, &mut writer, context);
             } else if let Some(size) = self.sender.next_chunk_size(&self.paths) {
-                writer.limit(CommonHeader::LENGTH + size);
+                writer.limit(CommonHeader::LENGTH + self.paths.auth_length() + size);
             }
             if let Some(first) = self.write_data(path_id, &mut writer, context) {
                 self.data_is_sent(path_id, writer.len(), first);
@@ -336,7 +348,8 @@ impl Association {
             self.peer_port,
             self.peer_tag,
             size,
-        );
+        )
+        .protected_by(self.protection());
         writer.heartbeat(&info).ok()?;
         writer.pad_to(size).ok()?;
         let mut transmit = self.transmit(path_id, writer.finish(), context)?;
@@ -402,6 +415,7 @@ impl Association {
                 return Some(path_id);
             }
             let room = self.paths.get(path_id).map_or(0, |path| path.pmdcs());
+            let room = room.saturating_sub(self.paths.auth_length());
             if self.sender.wants_packet(path_id, &self.paths, room, config) {
                 return Some(path_id);
             }
@@ -472,13 +486,14 @@ impl Association {
         {
             return;
         }
+        let room = self.room_for_data_beside(ChunkType::SACK, writer);
         let mut rides_along = || {
             context.config.bundling
                 && sends_data
                 && self
                     .sender
                     .next_chunk_size(&self.paths)
-                    .is_some_and(|size| size + self.receiver.sack_size() <= writer.remaining())
+                    .is_some_and(|size| size + self.receiver.sack_size() <= room)
         };
         if self.receiver.sack_is_due() || rides_along() {
             self.receiver
@@ -519,19 +534,41 @@ impl Association {
         {
             return;
         }
+        let room = self.room_for_data_beside(ChunkType::HEARTBEAT, writer);
         let has_room = self
             .sender
             .next_chunk_size(&self.paths)
-            .is_some_and(|size| size + HEARTBEAT_SIZE <= writer.remaining());
-        let sends_data =
-            self.sender
-                .wants_packet(path_id, &self.paths, writer.remaining(), context.config);
+            .is_some_and(|size| size + HEARTBEAT_SIZE <= room);
+        let sends_data = self
+            .sender
+            .wants_packet(path_id, &self.paths, room, context.config);
         if sends_data
             && let Some(path) = self.paths.get_mut(path_id)
             && let Some(info) = path.send_heartbeat_beside_data(context.now, has_room, context.rng)
         {
             let _ = writer.heartbeat(&info);
         }
+    }
+
+    /// Bytes for DATA chunks and a chunk of another type, with what authenticates them.
+    fn room_for_data_beside(&self, other: ChunkType, writer: &PacketWriter<'_>) -> usize {
+        [self.data_chunk_type(), other]
+            .map(|chunk_type| writer.remaining_for(chunk_type))
+            .into_iter()
+            .fold(usize::MAX, usize::min)
+    }
+
+    /// Bytes of the AUTH chunk that answers which wait for their packet may need.
+    pub(super) fn answer_overhead(&self) -> usize {
+        self.auth_length_for(&[
+            ChunkType::COOKIE_ACK,
+            ChunkType::HEARTBEAT_ACK,
+            ChunkType::ERROR,
+            ChunkType::RE_CONFIG,
+            ChunkType::ASCONF_ACK,
+            ChunkType::SHUTDOWN,
+            ChunkType::SHUTDOWN_ACK,
+        ])
     }
 
     /// Writes DATA chunks; tells the TSN of the first one.

@@ -220,6 +220,13 @@ impl OutstandingData {
         self.bytes_in_flight
     }
 
+    /// Whether a chunk is authenticated with a shared key.
+    pub(crate) fn uses_key(&self, key: u16) -> bool {
+        self.chunks
+            .iter()
+            .any(|chunk| chunk.fragment.shared_key == Some(key))
+    }
+
     /// Whether chunks are marked for retransmission.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost_count > 0

@@ -10,6 +10,8 @@ pub(crate) struct Paths {
     list: Vec<Path>,
     /// What the next path is named; `None` when all names are used up.
     next_id: Option<PathId>,
+    /// Bytes of the AUTH chunk that packets with user data carry beside it.
+    auth_length: usize,
 }
 
 impl Paths {
@@ -18,6 +20,7 @@ impl Paths {
         Paths {
             list: Vec::new(),
             next_id: Some(PathId::FIRST),
+            auth_length: 0,
         }
     }
 
@@ -52,6 +55,16 @@ impl Paths {
     pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Path> {
         let position = self.position(id)?;
         self.list.get_mut(position)
+    }
+
+    /// Bytes of the AUTH chunk that packets with user data carry beside it; 0 without one.
+    pub(crate) fn auth_length(&self) -> usize {
+        self.auth_length
+    }
+
+    /// Packets with user data carry an AUTH chunk of so many bytes from now on.
+    pub(crate) fn set_auth_length(&mut self, length: usize) {
+        self.auth_length = length;
     }
 
     /// All paths.

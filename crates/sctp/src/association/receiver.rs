@@ -19,7 +19,7 @@ use super::received_tsns::{Arrival, Bounds, ReceivedTsns};
 use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
 use super::stream_set::StreamSet;
 use super::streams::{InboundStreams, NumberReused};
-use crate::packet::{PacketWriter, Sack, Tsn};
+use crate::packet::{ChunkType, PacketWriter, Sack, Tsn};
 use crate::{AssociationConfig, Extensions, ReceivedMessage};
 pub(crate) use forward_tsn::Forwarding;
 use nr_sack::NonRenegable;
@@ -604,7 +604,10 @@ impl Receiver {
     }
 
     fn write_plain_sack(&self, writer: &mut PacketWriter<'_>, a_rwnd: u32) -> bool {
-        let Some(room) = writer.remaining().checked_sub(Sack::OVERHEAD) else {
+        let Some(room) = writer
+            .remaining_for(ChunkType::SACK)
+            .checked_sub(Sack::OVERHEAD)
+        else {
             return false;
         };
         let entries = room / Sack::ENTRY_LENGTH;

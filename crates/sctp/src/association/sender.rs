@@ -21,7 +21,7 @@ use super::path_id::PathId;
 use super::path_list::Paths;
 use super::stream_set::StreamSet;
 use super::transmit_queue::{RemovedMessage, TransmitQueue};
-use crate::packet::{CommonHeader, PacketWriter, Tsn};
+use crate::packet::{ChunkType, CommonHeader, PacketWriter, Tsn};
 use crate::{
     AssociationConfig, Extensions, PathState, PrPolicy, SendError, SendInfo, StreamError,
     StreamScheduler,
@@ -304,6 +304,11 @@ impl Sender {
         Ok(())
     }
 
+    /// Whether a message that is not acknowledged for good is authenticated with a shared key.
+    pub(crate) fn uses_key(&self, key: u16) -> bool {
+        self.outstanding.uses_key(key) || self.queue.uses_key(key)
+    }
+
     // --- Sending ---
 
     /// Whether a packet with DATA should leave on `path`, with `room` bytes for chunks.
@@ -387,10 +392,11 @@ impl Sender {
         }
         // RFC 8260 section 3.3.
         let shares_packet = counts.chunks == 0 || !self.queue.keeps_streams_apart();
+        let room = writer.remaining_for(self.chunk_type());
         if allowed
             && shares_packet
             && !self.outstanding.has_lost()
-            && !self.is_held_back(writer.remaining(), config)
+            && !self.is_held_back(room, config)
         {
             self.write_new(now, writer, path, paths, immediate, &mut counts);
             self.queue.end_packet();
@@ -508,7 +514,9 @@ impl Sender {
             // Section 6.1 leaves it to us when to ask for a SACK at once. Beside a gap or for a
             // duplicate it comes at once anyway; where all was lost, its delay would make the
             // recovery longer.
-            if fragment.write(tsn, true, writer).is_err() {
+            if !authenticate(writer, fragment.shared_key)
+                || fragment.write(tsn, true, writer).is_err()
+            {
                 return;
             }
             counts.first.get_or_insert(tsn);
@@ -547,7 +555,10 @@ impl Sender {
         while let Some(size) = next.filter(|size| self.may_leave(*size))
             && self.queue.next_destination() == destination
         {
-            if (self.overhead() + size).next_multiple_of(4) > writer.remaining() {
+            let room = writer.remaining_for(self.chunk_type());
+            if (self.overhead() + size).next_multiple_of(4) > room
+                || !authenticate(writer, self.queue.next_key())
+            {
                 return;
             }
             let beyond_window = size > self.peer_rwnd();
@@ -614,13 +625,30 @@ impl Sender {
     /// The most user data of a chunk: the Association Maximum DATA Chunk Size (section 7.3) without the
     /// chunk's header.
     fn max_payload(&self, paths: &Paths) -> usize {
-        max_chunk(paths).saturating_sub(self.overhead()).max(1)
+        max_chunk(paths)
+            .saturating_sub(paths.auth_length() + self.overhead())
+            .max(1)
+    }
+
+    /// The type of the chunks that carry user data.
+    fn chunk_type(&self) -> ChunkType {
+        if self.queue.is_interleaving() {
+            ChunkType::I_DATA
+        } else {
+            ChunkType::DATA
+        }
     }
 
     /// What a chunk takes beside its user data and padding.
     fn overhead(&self) -> usize {
         overhead(self.queue.is_interleaving())
     }
+}
+
+/// Has a packet authenticated with a key. `false` when it holds what needs another one: then what is
+/// next has to wait (RFC 6458 section 8.1.18).
+fn authenticate(writer: &mut PacketWriter<'_>, key: Option<u16>) -> bool {
+    key.is_none_or(|key| writer.authenticate_with(key).is_ok())
 }
 
 /// The Association Maximum DATA Chunk Size (section 7.3). It fits all paths that data may be moved to; one

@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::addresses::{AddressRules, Families, PeerAddresses};
+use super::authentication::{Declaration, DeclarationFault, DeclarationReader};
 use super::capabilities::{announced, announces_i_forward_tsn};
-use crate::packet::{Cause, CauseBuffer, Parameter, ParameterType, Parameters, Tlv};
+use crate::packet::ErrorDetectionMethod;
+use crate::packet::{
+    Cause, CauseBuffer, Parameter, ParameterBuffer, ParameterType, Parameters, Tlv,
+};
 use crate::{AssociationConfig, Extensions};
 
 /// The set-up seen from the side that sent the INIT.
@@ -180,6 +184,11 @@ pub(crate) struct SetupParameters<'a> {
     pub(crate) extensions: Extensions,
     /// The peer understands I-FORWARD-TSN.
     i_forward_tsn: bool,
+    /// What the peer declares about authentication, if that is offered and it does.
+    pub(crate) declaration: Option<Declaration>,
+    /// The Error Detection Method Identifier with which the peer accepts packets without a checksum
+    /// (RFC 9653 section 4).
+    pub(crate) error_detection_method: Option<u32>,
     /// Parameters that were not recognized and are to be reported, as they came.
     pub(crate) unrecognized: Vec<Tlv<'a>>,
 }
@@ -191,6 +200,25 @@ pub(crate) enum ParameterFault<'a> {
     HostName(Tlv<'a>),
     /// The framing of a parameter is broken, or a value does not fit its type.
     Malformed,
+    /// What is declared about authentication is against RFC 4895.
+    Declaration(DeclarationFault),
+}
+
+/// Writes what an INIT or INIT ACK says of authentication (RFC 4895 section 3) and of error detection
+/// (RFC 9653 section 4).
+pub(crate) fn write_declarations(
+    authentication: Option<&Declaration>,
+    error_detection: Option<ErrorDetectionMethod>,
+    parameters: &mut ParameterBuffer,
+) {
+    if let Some(declaration) = authentication {
+        declaration.write(parameters);
+    }
+    if let Some(method) = error_detection {
+        let _ = parameters.push(&Parameter::ZeroChecksumAcceptable {
+            error_detection_method: method.identifier(),
+        });
+    }
 }
 
 impl<'a> SetupParameters<'a> {
@@ -203,6 +231,7 @@ impl<'a> SetupParameters<'a> {
         rules: &AddressRules<'_>,
     ) -> Result<SetupParameters<'a>, ParameterFault<'a>> {
         let mut found = SetupParameters::default();
+        let mut declaration = DeclarationReader::default();
         for tlv in parameters.iter().raw() {
             let tlv = tlv.map_err(|_| ParameterFault::Malformed)?;
             if let Some(announced) = announced(tlv) {
@@ -214,7 +243,7 @@ impl<'a> SetupParameters<'a> {
                 }
             }
             let parameter_type = ParameterType(tlv.type_field());
-            if !is_recognized(parameter_type) {
+            if !is_recognized(parameter_type, offered) {
                 let action = parameter_type.unrecognized_action();
                 if action.report {
                     found.unrecognized.push(tlv);
@@ -240,6 +269,16 @@ impl<'a> SetupParameters<'a> {
                     .supported
                     .get_or_insert_with(|| Families::of(&[rules.source]))
                     .add_types(types),
+                Parameter::Random(random) => declaration.random(random)?,
+                Parameter::Chunks(chunks) => declaration.chunks(chunks)?,
+                Parameter::HmacAlgo(identifiers) => declaration.hmac_identifiers(identifiers)?,
+                Parameter::ZeroChecksumAcceptable {
+                    error_detection_method,
+                } => {
+                    found
+                        .error_detection_method
+                        .get_or_insert(error_detection_method);
+                }
                 // Recognized, and nothing to do about it.
                 _ => {}
             }
@@ -248,12 +287,21 @@ impl<'a> SetupParameters<'a> {
             // RFC 8260 section 2.3.1: beside I-DATA there is no FORWARD-TSN.
             found.extensions.partial_reliability = false;
         }
+        found.declaration = declaration.finish();
+        found.extensions.authentication = found.declaration.is_some();
         if let Some(supported) = &mut found.supported {
             for address in &found.peer.addresses {
                 supported.add(*address);
             }
         }
         Ok(found)
+    }
+
+    /// Compares what protects the peer's packets in place of the checksum with `own`, what we accept
+    /// (RFC 9653 section 5.2, restriction 1).
+    pub(crate) fn agree_on_error_detection(&mut self, own: Option<ErrorDetectionMethod>) {
+        let own = own.map(ErrorDetectionMethod::identifier);
+        self.extensions.zero_checksum = own.is_some() && self.error_detection_method == own;
     }
 
     /// The Unrecognized Parameters cause for an ERROR beside the COOKIE ECHO (section 3.2.2), of
@@ -278,19 +326,29 @@ impl<'a> SetupParameters<'a> {
 }
 
 /// Whether parameters of this type are understood in an INIT or INIT ACK.
-fn is_recognized(parameter_type: ParameterType) -> bool {
-    matches!(
-        parameter_type,
+fn is_recognized(parameter_type: ParameterType, offered: Extensions) -> bool {
+    match parameter_type {
         ParameterType::IPV4_ADDRESS
-            | ParameterType::IPV6_ADDRESS
-            | ParameterType::STATE_COOKIE
-            | ParameterType::UNRECOGNIZED_PARAMETER
-            | ParameterType::COOKIE_PRESERVATIVE
-            | ParameterType::HOST_NAME_ADDRESS
-            | ParameterType::SUPPORTED_ADDRESS_TYPES
-            | ParameterType::ECN_CAPABLE
-            | ParameterType::PADDING
-    )
+        | ParameterType::IPV6_ADDRESS
+        | ParameterType::STATE_COOKIE
+        | ParameterType::UNRECOGNIZED_PARAMETER
+        | ParameterType::COOKIE_PRESERVATIVE
+        | ParameterType::HOST_NAME_ADDRESS
+        | ParameterType::SUPPORTED_ADDRESS_TYPES
+        | ParameterType::ECN_CAPABLE
+        | ParameterType::PADDING => true,
+        ParameterType::RANDOM | ParameterType::CHUNKS | ParameterType::HMAC_ALGO => {
+            offered.authentication
+        }
+        ParameterType::ZERO_CHECKSUM_ACCEPTABLE => offered.zero_checksum,
+        _ => false,
+    }
+}
+
+impl From<DeclarationFault> for ParameterFault<'_> {
+    fn from(fault: DeclarationFault) -> Self {
+        ParameterFault::Declaration(fault)
+    }
 }
 
 impl ParameterFault<'_> {
@@ -299,6 +357,9 @@ impl ParameterFault<'_> {
         let cause = match self {
             ParameterFault::HostName(tlv) => Cause::UnresolvableAddress(tlv.bytes()),
             ParameterFault::Malformed => Cause::ProtocolViolation(b"malformed parameter"),
+            ParameterFault::Declaration(DeclarationFault(reason)) => {
+                Cause::ProtocolViolation(reason.as_bytes())
+            }
         };
         // A host name too long to be sent back is left out: the ABORT stands without it.
         let _ = causes.push(&cause);

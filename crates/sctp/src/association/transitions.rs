@@ -27,6 +27,7 @@ impl Association {
                 incoming: self.incoming,
             });
         }
+        self.report_missing_authentication(context);
         self.start_heartbeats(context);
         self.begin_burst();
         self.watch_window(context);
@@ -190,6 +191,7 @@ impl Association {
             local_port: context.local_port,
             peer_port: self.peer_port,
             verification_tag: self.peer_tag,
+            protection: self.protection(),
         })
     }
 }

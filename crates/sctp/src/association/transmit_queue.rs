@@ -134,6 +134,19 @@ impl TransmitQueue {
         self.next_message().and_then(|message| message.info.path)
     }
 
+    /// The shared key that authenticates the next fragment.
+    pub(crate) fn next_key(&self) -> Option<u16> {
+        self.next_message()
+            .and_then(|message| message.info.shared_key)
+    }
+
+    /// Whether a message is to be authenticated with a shared key.
+    pub(crate) fn uses_key(&self, key: u16) -> bool {
+        self.messages
+            .iter()
+            .any(|(_, message)| message.info.shared_key == Some(key))
+    }
+
     /// Whether there is a message that is not to be held back for the sake of bundling, nor those
     /// in front of it.
     pub(crate) fn has_unbundled(&self) -> bool {
@@ -456,6 +469,7 @@ impl TransmitQueue {
             fsn,
             ppid: info.ppid,
             context: info.context,
+            shared_key: info.shared_key,
             unordered: info.unordered,
             immediate: info.sack_immediately && ending,
             beginning,

@@ -11,6 +11,7 @@ use timer_wheel::Index;
 
 use super::Endpoint;
 use super::associations::{Associations, Changes};
+use crate::association::authentication::SharedKeys;
 use crate::association::{Association, Context};
 use crate::replies::Replies;
 use crate::{AssociationConfig, AssociationId, EndpointStatistics, Event};
@@ -86,6 +87,7 @@ impl Endpoint {
             local_port: self.local_port,
             local_addresses: &self.local_addresses,
             host_addresses: &self.host_addresses,
+            shared_keys: &self.shared_keys,
             rng: &mut self.rng,
             events: &mut self.events,
             replies: &mut self.replies,
@@ -124,6 +126,7 @@ pub(super) struct EndpointContext<'a> {
     local_port: u16,
     local_addresses: &'a Arc<[IpAddr]>,
     host_addresses: &'a [IpAddr],
+    shared_keys: &'a SharedKeys,
     rng: &'a mut ChaCha12Rng,
     events: &'a mut VecDeque<Event>,
     replies: &'a mut Replies,
@@ -138,6 +141,7 @@ impl<'a> EndpointContext<'a> {
             local_port: self.local_port,
             local_addresses: self.local_addresses,
             host_addresses: self.host_addresses,
+            shared_keys: self.shared_keys,
             config,
             rng: self.rng,
             events: self.events,

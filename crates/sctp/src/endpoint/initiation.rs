@@ -13,12 +13,16 @@ use super::associations::PeerKey;
 use super::input::ReceivedPacket;
 use crate::association::Association;
 use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};
+use crate::association::authentication::{AuthFault, Authentication, Declaration, Declarations};
 use crate::association::capabilities::{Capabilities, announce};
 use crate::association::cookie::{Cookie, CookieOrigin, CookieSigner, TieTags};
-use crate::association::setup::SetupParameters;
+use crate::association::setup::{SetupParameters, write_declarations};
+use crate::packet::ErrorDetectionMethod;
 use crate::packet::{
-    Cause, CauseBuffer, Chunk, CommonHeader, Init, InitFault, Parameter, ParameterBuffer, Tsn,
+    AuthenticatedPart, Cause, CauseBuffer, Chunk, ChunkType, CommonHeader, Init, InitFault,
+    Parameter, ParameterBuffer, Protection, Tsn,
 };
+use crate::replies::ReplyAddress;
 use crate::{AssociationState, PathAddress};
 
 /// What our INIT ACK says of us, and where it goes.
@@ -27,6 +31,9 @@ struct InitAckContents {
     tag: u32,
     initial_tsn: Tsn,
     offered: Capabilities,
+    /// RANDOM, CHUNKS and HMAC-ALGO.
+    declaration: Option<Declaration>,
+    error_detection: Option<ErrorDetectionMethod>,
     a_rwnd: u32,
     tie_tags: TieTags,
 }
@@ -52,6 +59,15 @@ enum CookieAction {
     Confirm,
     /// (C), or a row that is not in the table.
     Discard,
+}
+
+/// A packet with a COOKIE ECHO whose cookie is ours.
+struct CookieEchoPacket<'p> {
+    received: ReceivedPacket<'p>,
+    /// There is an AUTH chunk in front of it, and it is right.
+    authenticated: bool,
+    /// To the peer that the cookie names.
+    reply_address: ReplyAddress,
 }
 
 impl Endpoint {
@@ -89,7 +105,7 @@ impl Endpoint {
             &self.host_addresses,
             self.config.association.max_peer_addresses,
         );
-        let parameters = match SetupParameters::read(
+        let mut parameters = match SetupParameters::read(
             init.parameters,
             self.config.association.extensions,
             &rules,
@@ -103,6 +119,7 @@ impl Endpoint {
                 return;
             }
         };
+        parameters.agree_on_error_detection(self.config.association.alternate_error_detection);
         self.statistics.drops.addresses += parameters.peer.left_out;
         let outcome = match self.association_of_init(from, header.source_port, &parameters) {
             Some(index) => self.handle_known_init(now, from, index, &parameters),
@@ -111,6 +128,8 @@ impl Endpoint {
                 tag: self.new_tag(now),
                 initial_tsn: Tsn(self.rng.next_u32()),
                 offered: Capabilities::offered(&self.config.association),
+                declaration: Declaration::offered(&self.config.association, &mut self.rng),
+                error_detection: self.config.association.alternate_error_detection,
                 a_rwnd: self.config.association.a_rwnd,
                 tie_tags: TieTags::default(),
             }),
@@ -188,6 +207,8 @@ impl Endpoint {
                         tag: association.local_tag(),
                         initial_tsn: association.local_initial_tsn(),
                         offered: Capabilities::offered(config),
+                        declaration: association.declaration(),
+                        error_detection: config.alternate_error_detection,
                         a_rwnd: config.a_rwnd,
                         tie_tags: TieTags::default(),
                     })
@@ -199,6 +220,8 @@ impl Endpoint {
                 tag: association.local_tag(),
                 initial_tsn: association.local_initial_tsn(),
                 offered: Capabilities::offered(config),
+                declaration: association.declaration(),
+                error_detection: config.alternate_error_detection,
                 a_rwnd: config.a_rwnd,
                 tie_tags: association.populate_tie_tags(&mut self.rng),
             }),
@@ -209,12 +232,16 @@ impl Endpoint {
                     outbound_streams: association.outbound_streams(),
                     ..Capabilities::offered(config)
                 };
+                let declaration = association.new_declaration(config, &mut self.rng);
+                let error_detection = config.alternate_error_detection;
                 let tie_tags = association.populate_tie_tags(&mut self.rng);
                 InitOutcome::InitAck(InitAckContents {
                     to: from,
                     tag: self.new_tag(now),
                     initial_tsn: Tsn(self.rng.next_u32()),
                     offered,
+                    declaration,
+                    error_detection,
                     a_rwnd,
                     tie_tags,
                 })
@@ -236,6 +263,13 @@ impl Endpoint {
         let local = &self.local_addresses;
         let max = self.replies.max_packet();
         let agreed = contents.offered.agreed_with(init, parameters.extensions);
+        let address = ReplyAddress {
+            protection: Protection {
+                zero_checksum: agreed.extensions.zero_checksum,
+                ..Protection::default()
+            },
+            ..address
+        };
         self.replies.push(address, |writer| {
             let parameters = init_ack_parameters(&cookie, &contents, parameters, local, max);
             writer.chunk(&Chunk::InitAck(Init {
@@ -272,6 +306,18 @@ impl Endpoint {
             .chain(parameters.peer.addresses.iter().copied())
             .filter(|remote| *remote != contents.to.remote)
             .collect();
+        let capabilities = contents.offered.agreed_with(init, parameters.extensions);
+        let declarations = contents
+            .declaration
+            .as_ref()
+            .zip(parameters.declaration.as_ref())
+            .filter(|_| capabilities.extensions.authentication)
+            .map(|(local, peer)| {
+                Box::new(Declarations {
+                    local: local.clone(),
+                    peer: peer.clone(),
+                })
+            });
         let cookie = Cookie {
             created: signer.time(now),
             life,
@@ -280,7 +326,8 @@ impl Endpoint {
             local_initial_tsn: contents.initial_tsn,
             peer_initial_tsn: init.initial_tsn,
             peer_a_rwnd: init.a_rwnd,
-            capabilities: contents.offered.agreed_with(init, parameters.extensions),
+            capabilities,
+            declarations,
             tie_tags: contents.tie_tags,
             source: contents.to.into(),
             other_addresses,
@@ -299,7 +346,11 @@ impl Endpoint {
             self.statistics.drops.cookie_rate += 1;
             return;
         }
-        let Some(Ok(Chunk::CookieEcho(echo))) = parsed.chunks().next() else {
+        let echo = parsed.chunks().find_map(|chunk| match chunk {
+            Ok(Chunk::CookieEcho(echo)) => Some(echo),
+            _ => None,
+        });
+        let Some(echo) = echo else {
             self.statistics.drops.malformed += 1;
             return;
         };
@@ -319,17 +370,34 @@ impl Endpoint {
         let action = existing
             .and_then(|index| self.associations.get(index))
             .map(|association| cookie_action(association, &cookie));
+        let keys = existing
+            .and_then(|index| self.associations.get(index)?.authentication())
+            .map_or(&self.shared_keys, Authentication::shared_keys);
+        let mut by_cookie = cookie.authentication(keys);
+        let Some(authenticated) =
+            self.authenticate_cookie(received, &cookie, existing, by_cookie.as_mut())
+        else {
+            return;
+        };
+        let received = CookieEchoPacket {
+            received,
+            authenticated,
+            reply_address: ReplyAddress {
+                protection: protection_of(&cookie, by_cookie.as_ref()),
+                ..self.reply_address(from, header.source_port, cookie.peer_tag)
+            },
+        };
         if let Some(staleness) = staleness
             && action != Some(CookieAction::Confirm)
         {
-            self.refuse_stale_cookie(from, &header, &cookie, staleness);
+            self.refuse_stale_cookie(received, staleness);
             return;
         }
         match (existing, action) {
             (Some(index), Some(action)) => {
                 self.apply_cookie(received, &cookie, index, action);
             }
-            _ => self.accept(received, &cookie),
+            _ => self.accept(received, &cookie, by_cookie),
         }
     }
 
@@ -349,25 +417,29 @@ impl Endpoint {
     }
 
     /// A valid cookie of a peer with which there is no association: there is one now.
-    fn accept(&mut self, received: ReceivedPacket<'_>, cookie: &Cookie) {
+    fn accept(
+        &mut self,
+        received: CookieEchoPacket<'_>,
+        cookie: &Cookie,
+        authentication: Option<Authentication>,
+    ) {
         let ReceivedPacket {
             now,
             from,
             packet,
             parsed,
-        } = received;
+        } = received.received;
         let header = parsed.header();
+        let address = received.reply_address;
         if self.remembered_tags.contains(now, cookie.local_tag) {
             self.statistics.drops.cookie_unexpected += 1;
             // The association has ended, and if the peer still waits for its COOKIE ACK, it missed
             // that. To a late copy the ABORT does no harm: the peer has that tag no more.
-            let address = self.reply_address(from, header.source_port, cookie.peer_tag);
             self.replies.abort(address, false, &CauseBuffer::new());
             return;
         }
         if self.associations.len() >= self.config.max_associations {
             self.statistics.drops.too_many_associations += 1;
-            let address = self.reply_address(from, header.source_port, cookie.peer_tag);
             self.replies.abort_because(address, &Cause::OutOfResource);
             return;
         }
@@ -375,21 +447,28 @@ impl Endpoint {
         let config = Arc::clone(&self.association_config);
         let (_, _, endpoint_context) = self.split(now);
         let mut context = endpoint_context.with(&config);
-        let association = Association::accept(id, from, header.source_port, cookie, &mut context);
+        let port = header.source_port;
+        let association = Association::accept(id, from, port, cookie, authentication, &mut context);
         let index = self.associations.insert(association, config);
+        let authenticated = received.authenticated;
         self.with(now, index, |association, context| {
-            association.handle_after_cookie_echo(from, packet, parsed, context);
+            association.handle_after_cookie_echo(from, packet, parsed, authenticated, context);
         });
     }
 
     /// A valid cookie of a peer with which there is an association.
     fn apply_cookie(
         &mut self,
-        received: ReceivedPacket<'_>,
+        received: CookieEchoPacket<'_>,
         cookie: &Cookie,
         index: Index,
         action: CookieAction,
     ) {
+        let CookieEchoPacket {
+            received,
+            authenticated,
+            ..
+        } = received;
         if action == CookieAction::Discard {
             self.statistics.drops.cookie_unexpected += 1;
             return;
@@ -411,25 +490,100 @@ impl Endpoint {
                 received.from,
                 received.packet,
                 received.parsed,
+                authenticated,
                 context,
             );
         });
     }
 
-    fn refuse_stale_cookie(
+    /// Looks whether a COOKIE ECHO is authenticated (RFC 4895 section 6.3): by the association that
+    /// is there, or else by what the cookie says. `None` when the packet is to be dropped.
+    fn authenticate_cookie(
         &mut self,
-        from: PathAddress,
-        header: &CommonHeader,
+        received: ReceivedPacket<'_>,
         cookie: &Cookie,
-        staleness: Duration,
-    ) {
+        existing: Option<Index>,
+        by_cookie: Option<&mut Authentication>,
+    ) -> Option<bool> {
+        let ReceivedPacket {
+            now, from, parsed, ..
+        } = received;
+        // An AUTH chunk behind the COOKIE ECHO has nothing to do with it.
+        let part = parsed
+            .authenticated_part()
+            .filter(AuthenticatedPart::is_all);
+        let existing = existing.filter(|index| {
+            let association = self.associations.get(*index);
+            association.is_some_and(Association::authenticates)
+        });
+        let Some(part) = part else {
+            let is_required = match (existing, by_cookie) {
+                (Some(index), _) => self.associations.get(index).is_some_and(|association| {
+                    association.requires_authentication(ChunkType::COOKIE_ECHO)
+                }),
+                (None, Some(by_cookie)) => by_cookie.requires(ChunkType::COOKIE_ECHO),
+                (None, None) => false,
+            };
+            self.statistics.drops.not_authenticated += u64::from(is_required);
+            return (!is_required).then_some(false);
+        };
+        let verified = match (existing, by_cookie) {
+            (Some(index), _) => self
+                .with(now, index, |association, context| {
+                    association.verify(from, &part, context)
+                })
+                .unwrap_or(false),
+            (None, Some(by_cookie)) => self.verify_by_cookie(received, cookie, by_cookie, &part),
+            // One of an extension that we do not have: nothing behind it is looked at.
+            (None, None) => {
+                self.statistics.drops.chunks += 1;
+                false
+            }
+        };
+        verified.then_some(true)
+    }
+
+    fn verify_by_cookie(
+        &mut self,
+        received: ReceivedPacket<'_>,
+        cookie: &Cookie,
+        by_cookie: &mut Authentication,
+        part: &AuthenticatedPart<'_>,
+    ) -> bool {
+        let Err(fault) = by_cookie.verify(part) else {
+            return true;
+        };
+        self.statistics.drops.not_authentic += 1;
+        if let AuthFault::UnsupportedHmac(hmac_identifier) = fault {
+            let port = received.parsed.header().source_port;
+            let address = ReplyAddress {
+                protection: protection_of(cookie, Some(by_cookie)),
+                ..self.reply_address(received.from, port, cookie.peer_tag)
+            };
+            self.replies.error(
+                address,
+                &Cause::UnsupportedHmacIdentifier { hmac_identifier },
+            );
+        }
+        false
+    }
+
+    fn refuse_stale_cookie(&mut self, received: CookieEchoPacket<'_>, staleness: Duration) {
         self.statistics.drops.cookie_stale += 1;
-        let address = self.reply_address(from, header.source_port, cookie.peer_tag);
+        let address = received.reply_address;
         // Rounded up: 0 would say nothing (section 3.3.10.3).
         let staleness = staleness.as_nanos().div_ceil(1000);
         let staleness = u32::try_from(staleness).unwrap_or(u32::MAX);
         self.replies
             .error(address, &Cause::StaleCookie { staleness });
+    }
+}
+
+/// How what answers a cookie is protected.
+fn protection_of(cookie: &Cookie, authentication: Option<&Authentication>) -> Protection {
+    Protection {
+        signer: authentication.and_then(Authentication::signer).cloned(),
+        zero_checksum: cookie.capabilities.extensions.zero_checksum,
     }
 }
 
@@ -478,6 +632,13 @@ fn init_ack_parameters(
     // The cookie is shorter than any parameter may be.
     let _ = parameters.push(&Parameter::StateCookie(cookie));
     announce(contents.offered.extensions, &mut parameters);
+    write_declarations(
+        contents.declaration.as_ref(),
+        contents
+            .error_detection
+            .filter(|_| contents.offered.extensions.zero_checksum),
+        &mut parameters,
+    );
     let room = |parameters: &ParameterBuffer| {
         let fixed = CommonHeader::LENGTH + 4 + 16;
         let length = parameters.parameters().as_bytes().len().next_multiple_of(4);

@@ -30,7 +30,12 @@ impl Endpoint {
             self.statistics.drops.malformed += 1;
             return;
         };
-        if let Err(fault) = parsed.check() {
+        let checked = if self.accepts_zero_checksum(&parsed) {
+            parsed.check_without_checksum()
+        } else {
+            parsed.check()
+        };
+        if let Err(fault) = checked {
             match fault {
                 PacketFault::Checksum => self.statistics.drops.checksum += 1,
                 PacketFault::ZeroPort => self.statistics.drops.port += 1,
@@ -47,8 +52,12 @@ impl Endpoint {
             self.statistics.drops.not_unicast += 1;
             return;
         }
-        let first = parsed.chunks().raw().next().and_then(Result::ok);
-        match first.map(|chunk| chunk.chunk_type()) {
+        let mut chunk_types = parsed
+            .chunks()
+            .raw()
+            .flatten()
+            .map(|chunk| chunk.chunk_type());
+        match chunk_types.next() {
             Some(ChunkType::INIT) => match parsed.chunks().next() {
                 Some(Ok(Chunk::Init(init))) => self.handle_init(now, from, &header, &init),
                 _ => self.statistics.drops.malformed += 1,
@@ -62,6 +71,11 @@ impl Endpoint {
                     from,
                     packet: &packet,
                     parsed: &parsed,
+                };
+                // An AUTH chunk may be in front of a COOKIE ECHO (RFC 4895 section 6.3).
+                let first = match first {
+                    Some(ChunkType::AUTH) => chunk_types.next(),
+                    first => first,
                 };
                 // Section 8.4: an ABORT (rule 2) comes before a COOKIE ECHO (rule 4).
                 if first == Some(ChunkType::COOKIE_ECHO) && !has_abort(&parsed) {
@@ -95,6 +109,10 @@ impl Endpoint {
                     .is_some_and(|association| association.peer_port() == header.source_port)
             });
         if let Some(index) = by_tag {
+            let Some(parsed) = self.authentic(now, from, index, parsed) else {
+                return;
+            };
+            let parsed = &parsed;
             let needed = self.received_bytes + packet.len() + self.config.association.path.mtu;
             if needed > self.config.max_received_bytes {
                 self.make_room(now, index, parsed);
@@ -113,6 +131,40 @@ impl Endpoint {
             Some(index) => self.handle_wrong_tag(received, index),
             None => self.handle_out_of_the_blue(from, parsed),
         }
+    }
+
+    /// A packet of an association as far as it may be looked at (RFC 4895 section 6.3); `None` when
+    /// nothing is left of it.
+    fn authentic<'p>(
+        &mut self,
+        now: Instant,
+        from: PathAddress,
+        index: Index,
+        parsed: &Packet<'p>,
+    ) -> Option<Packet<'p>> {
+        let authenticates = self
+            .associations
+            .get(index)
+            .is_some_and(Association::authenticates);
+        if !authenticates {
+            return Some(*parsed);
+        }
+        self.with_deferred_flush(now, index, |association, context| {
+            association.authentic(from, parsed, context)
+        })
+        .flatten()
+    }
+
+    /// Whether a packet has no checksum and belongs to an association that does without (RFC 9653
+    /// section 5.3). Zero may be the right checksum, too: that makes no difference then.
+    fn accepts_zero_checksum(&self, parsed: &Packet<'_>) -> bool {
+        let header = parsed.header();
+        header.checksum == 0
+            && self
+                .associations
+                .by_tag(header.verification_tag)
+                .and_then(|index| self.associations.get(index))
+                .is_some_and(Association::accepts_zero_checksum)
     }
 
     /// A packet of a peer that we know, without our tag (section 8.5).

@@ -2,6 +2,7 @@
 //! sections 5.2, 8.4 and 8.5), and keeps no state for who has not proved its address.
 
 mod associations;
+mod authentication;
 mod context;
 mod icmp;
 mod initiation;
@@ -33,7 +34,9 @@ use remembered_tags::RememberedTags;
 
 use crate::association::Association;
 use crate::association::addresses::{is_link_local, is_unicast as is_unicast_address};
+use crate::association::authentication::SharedKeys;
 use crate::association::cookie::CookieSigner;
+use crate::packet::Protection;
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
     AbandonedMessages, AbortError, AssociationConfig, AssociationId, AssociationState,
@@ -55,6 +58,8 @@ pub struct Endpoint {
     local_addresses: Arc<[IpAddr]>,
     /// All addresses of this host that are known.
     host_addresses: Vec<IpAddr>,
+    /// The shared keys of associations that begin.
+    shared_keys: SharedKeys,
     rng: ChaCha12Rng,
     associations: Associations,
     remembered_tags: RememberedTags,
@@ -103,6 +108,7 @@ impl Endpoint {
             config,
             local_addresses: Arc::default(),
             host_addresses: Vec::new(),
+            shared_keys: SharedKeys::new(),
             rng,
         }
     }
@@ -491,6 +497,7 @@ impl Endpoint {
             local_port: self.local_port,
             peer_port,
             verification_tag,
+            protection: Protection::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Packets that belong to no association (RFC 9260 section 8.4).
 
 use super::{Endpoint, is_unicast};
-use crate::packet::{Cause, CauseBuffer, Chunk, CommonHeader, Packet};
+use crate::packet::{Cause, CauseBuffer, Chunk, CommonHeader, Packet, Protection};
 use crate::replies::{Replies, ReplyAddress};
 use crate::{PathAddress, Transmit};
 
@@ -20,9 +20,14 @@ pub fn answer_out_of_the_blue(from: PathAddress, packet: &[u8]) -> Option<Transm
         local_port: header.destination_port,
         peer_port: header.source_port,
         verification_tag,
+        protection: Protection::default(),
     };
     let mut replies = Replies::new(1, LARGEST_ANSWER);
-    match parsed.chunks().next() {
+    // RFC 4895 section 6.3: an AUTH chunk is not taken into account.
+    let first = parsed
+        .chunks()
+        .find(|chunk| !matches!(chunk, Ok(Chunk::Auth(_))));
+    match first {
         // Rule 3: refused with the tag that the INIT says.
         Some(Ok(Chunk::Init(init))) if init.initiate_tag != 0 => {
             replies.abort(address(init.initiate_tag), false, &CauseBuffer::new());

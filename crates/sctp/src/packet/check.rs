@@ -46,6 +46,15 @@ impl Packet<'_> {
         if !self.has_valid_checksum() {
             return Err(PacketFault::Checksum);
         }
+        self.check_without_checksum()
+    }
+
+    /// The same without the checksum: for packets that are protected in another way (RFC 9653).
+    ///
+    /// # Errors
+    ///
+    /// The first fault found.
+    pub fn check_without_checksum(&self) -> Result<(), PacketFault> {
         let header = self.header();
         if header.source_port == 0 || header.destination_port == 0 {
             return Err(PacketFault::ZeroPort);

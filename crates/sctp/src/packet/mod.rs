@@ -12,20 +12,27 @@
 //! Writing goes through [`PacketWriter`], which bounds the size of the packet, pads, and fills in the
 //! checksum.
 
+mod association_key;
+mod authenticated_part;
 mod cause;
 mod check;
 pub mod checksum;
 mod chunk;
 mod chunk_type;
+mod chunk_types;
 mod common_header;
 mod error;
 mod hmac;
 mod list;
 mod parameter;
+mod protection;
+mod protection_settings;
 mod serial;
 mod tlv;
 mod writer;
 
+pub(crate) use association_key::AssociationKey;
+pub(crate) use authenticated_part::AuthenticatedPart;
 pub use cause::{Cause, CauseBuffer, CauseCode, CauseIterator, Causes};
 pub use check::{InitFault, PacketFault};
 pub use chunk::{
@@ -35,6 +42,7 @@ pub use chunk::{
     SkippedSsns, TsnList,
 };
 pub use chunk_type::{ChunkType, ChunkTypeList};
+pub(crate) use chunk_types::ChunkTypes;
 pub use common_header::CommonHeader;
 pub use error::{FormatError, FormatErrorKind};
 pub use hmac::{HmacIdentifier, HmacList};
@@ -44,6 +52,8 @@ pub use parameter::{
     OutgoingSsnResetRequest, Parameter, ParameterBuffer, ParameterIterator, ParameterType,
     Parameters, ReConfigResponse, ReConfigResult, StreamList, TypeList,
 };
+pub(crate) use protection::{PacketSigner, Protection};
+pub use protection_settings::{AuthenticationIndication, ErrorDetectionMethod, KeyError};
 pub use serial::{Mid, SequenceNumber, Ssn, Tsn};
 pub use tlv::{Tlv, Tlvs, UnrecognizedAction};
 pub use writer::{DoesNotFit, PacketWriter};

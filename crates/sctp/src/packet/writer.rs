@@ -1,9 +1,9 @@
 //! Writes packets: chunk after chunk into one buffer, never beyond a given size.
 
 use super::chunk::Chunk;
-use super::chunk_type::ChunkType;
+use super::protection::Protection;
 use super::tlv::{HEADER_LENGTH, MAXIMUM_VALUE_LENGTH, padding_of};
-use super::{CommonHeader, checksum};
+use super::{ChunkType, CommonHeader, checksum};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 
@@ -15,6 +15,13 @@ use std::fmt;
 pub struct PacketWriter<'b> {
     buffer: &'b mut BytesMut,
     maximum_size: usize,
+    protection: Protection,
+    /// Where the AUTH chunk is, if there is one.
+    auth_at: Option<usize>,
+    /// The shared key that the packet is to be authenticated with.
+    key: Option<u16>,
+    /// A chunk is in it with which the checksum must not be left out.
+    needs_checksum: bool,
 }
 
 /// The chunk does not fit into what is left of the packet, or is longer than a length field can
@@ -53,6 +60,31 @@ impl<'b> PacketWriter<'b> {
         PacketWriter {
             buffer,
             maximum_size,
+            protection: Protection::default(),
+            auth_at: None,
+            key: None,
+            needs_checksum: false,
+        }
+    }
+
+    /// Has the packet protected like this. No chunk may have been written yet.
+    #[must_use]
+    pub(crate) fn protected_by(mut self, protection: Protection) -> PacketWriter<'b> {
+        self.protection = protection;
+        self
+    }
+
+    /// Has what is to be authenticated authenticated with a shared key; else the active one is
+    /// taken.
+    ///
+    /// # Errors
+    ///
+    /// When another key was asked for before (RFC 6458, section 8.1.18).
+    pub(crate) fn authenticate_with(&mut self, key: u16) -> Result<(), DoesNotFit> {
+        if *self.key.get_or_insert(key) == key {
+            Ok(())
+        } else {
+            Err(DoesNotFit)
         }
     }
 
@@ -72,6 +104,12 @@ impl<'b> PacketWriter<'b> {
         (self.maximum_size - self.buffer.len()) & !3
     }
 
+    /// The same for chunks of a type that may need an AUTH chunk in front of them.
+    pub(crate) fn remaining_for(&self, chunk_type: ChunkType) -> usize {
+        self.remaining()
+            .saturating_sub(self.auth_length_before(chunk_type))
+    }
+
     /// Lowers the size that the packet may have, to no less than it has already.
     pub fn limit(&mut self, maximum_size: usize) {
         self.maximum_size = self.maximum_size.min(maximum_size.max(self.buffer.len()));
@@ -86,9 +124,16 @@ impl<'b> PacketWriter<'b> {
         chunk.write(self)
     }
 
-    /// Fills in the checksum and hands over the packet.
+    /// Fills in HMAC and checksum and hands over the packet.
     pub fn finish(self) -> Bytes {
-        checksum::fill(self.buffer);
+        if let Some(signer) = &self.protection.signer
+            && let Some(authenticated) = self.auth_at.and_then(|at| self.buffer.get_mut(at..))
+        {
+            signer.sign(self.key, authenticated);
+        }
+        if self.needs_checksum || !self.protection.zero_checksum {
+            checksum::fill(self.buffer);
+        }
         self.buffer.split().freeze()
     }
 
@@ -105,9 +150,10 @@ impl<'b> PacketWriter<'b> {
         }
         let length = HEADER_LENGTH + value_length;
         let padding = padding_of(length);
-        if length + padding > self.remaining() {
+        if length + padding > self.remaining_for(chunk_type) {
             return Err(DoesNotFit);
         }
+        self.protect(chunk_type);
         let start = self.buffer.len();
         let [a, b] = (length as u16).to_be_bytes();
         self.buffer.put_slice(&[chunk_type.0, flags, a, b]);
@@ -117,6 +163,26 @@ impl<'b> PacketWriter<'b> {
             self.buffer.put_bytes(0, padding);
         }
         Ok(())
+    }
+
+    /// Bytes of the AUTH chunk that a chunk of this type needs in front of it.
+    pub(super) fn auth_length_before(&self, chunk_type: ChunkType) -> usize {
+        match self.auth_at {
+            None => self.protection.overhead(chunk_type),
+            Some(_) => 0,
+        }
+    }
+
+    /// Prepares the packet for a chunk of this type, for which there is room.
+    fn protect(&mut self, chunk_type: ChunkType) {
+        self.needs_checksum |= !chunk_type.may_go_without_checksum();
+        if self.auth_length_before(chunk_type) > 0
+            && let Some(signer) = self.protection.signer.clone()
+        {
+            self.auth_at = Some(self.buffer.len());
+            // The AUTH chunk is no type that needs one in front of it, and the room is there.
+            let _ = Chunk::Auth(signer.unsigned()).write(self);
+        }
     }
 }
 
@@ -142,6 +208,27 @@ mod tests {
         let begins = packets.iter().skip(1).map(|packet| packet.as_ptr());
         let side_by_side = ends.zip(begins).filter(|(end, begin)| end == begin).count();
         assert_eq!(side_by_side, packets.len() - 1);
+    }
+
+    #[test]
+    fn some_chunks_are_never_without_a_checksum() {
+        for (chunk_type, needs_checksum) in [
+            (ChunkType::INIT, true),
+            (ChunkType::COOKIE_ECHO, true),
+            (ChunkType::ASCONF, true),
+            (ChunkType::ASCONF_ACK, false),
+            (ChunkType::DATA, false),
+        ] {
+            let mut buffer = BytesMut::new();
+            let mut writer =
+                PacketWriter::new(&mut buffer, 1, 2, 3, 100).protected_by(Protection {
+                    signer: None,
+                    zero_checksum: true,
+                });
+            assert_eq!(writer.append(chunk_type, 0, 0, |_| {}), Ok(()));
+            let packet = writer.finish();
+            assert_eq!(packet[8..12] != [0; 4], needs_checksum, "{chunk_type}");
+        }
     }
 
     #[test]

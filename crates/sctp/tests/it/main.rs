@@ -1,5 +1,6 @@
 //! The integration tests of `sctp`, all in one program: each module is a topic.
 
+mod authentication;
 mod chunks;
 mod common;
 mod handshake;
@@ -21,3 +22,4 @@ mod settings;
 mod shutdown;
 mod transfer;
 mod window;
+mod zero_checksum;

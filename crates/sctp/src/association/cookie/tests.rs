@@ -3,6 +3,8 @@
 use rand::SeedableRng;
 
 use super::*;
+use crate::AssociationConfig;
+use crate::packet::ChunkType;
 
 const LIFE: Duration = Duration::from_secs(60);
 
@@ -39,6 +41,7 @@ impl Signing {
                 inbound_streams: 7,
                 extensions: Extensions::NONE,
             },
+            declarations: None,
             tie_tags: TieTags::default(),
             source: origin().from,
             other_addresses: Vec::new(),
@@ -71,6 +74,10 @@ fn full(signing: &Signing) -> Cookie {
             extensions: Extensions::ALL,
             ..signing.cookie().capabilities
         },
+        declarations: Some(Box::new(Declarations {
+            local: declaration(1),
+            peer: declaration(2),
+        })),
         tie_tags: TieTags { local: 8, peer: 9 },
         other_addresses: vec![
             IpAddr::from([192, 0, 2, 7]),
@@ -78,6 +85,14 @@ fn full(signing: &Signing) -> Cookie {
         ],
         ..signing.cookie()
     }
+}
+
+fn declaration(seed: u64) -> Declaration {
+    let config = AssociationConfig::default()
+        .extensions(Extensions::ALL)
+        .auth_chunks(vec![ChunkType::DATA]);
+    let mut rng = ChaCha12Rng::seed_from_u64(seed);
+    Declaration::offered(&config, &mut rng).expect("it is offered")
 }
 
 #[test]

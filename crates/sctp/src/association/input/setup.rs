@@ -29,6 +29,7 @@ impl Association {
         self.control = Default::default();
         self.begin_re_configuration(cookie.peer_initial_tsn);
         self.extensions = cookie.capabilities.extensions;
+        self.authenticate_by(cookie.declarations.as_deref(), context);
         self.report_failed_messages(context);
         self.receiver.restart(
             cookie.peer_initial_tsn,
@@ -59,12 +60,17 @@ impl Association {
             outbound_streams: cookie.capabilities.outbound_streams,
             inbound_streams: cookie.capabilities.inbound_streams,
         });
+        self.report_missing_authentication(context);
     }
 
     /// Section 5.2.4, action B: both sides opened at the same time.
     pub(crate) fn collide(&mut self, cookie: &Cookie, context: &mut Context<'_>) {
         self.peer_tag = cookie.peer_tag;
         if !self.is_opening() {
+            // The Random Number goes the way of the tag (RFC 4895 section 6.1).
+            if self.extensions.authentication && cookie.declarations.is_some() {
+                self.authenticate_by(cookie.declarations.as_deref(), context);
+            }
             return;
         }
         // What went out with our COOKIE ECHO was thrown away with it.
@@ -76,6 +82,7 @@ impl Association {
             cookie.peer_a_rwnd,
             context,
         );
+        self.authenticate_by(cookie.declarations.as_deref(), context);
         self.combine_paths(cookie, context);
         self.enter_established(context);
     }
@@ -144,7 +151,7 @@ impl Association {
             context.host_addresses,
             context.config.max_peer_addresses,
         );
-        let parameters =
+        let mut parameters =
             match SetupParameters::read(init.parameters, context.config.extensions, &rules) {
                 Ok(parameters) => parameters,
                 Err(fault) => {
@@ -152,6 +159,7 @@ impl Association {
                     return;
                 }
             };
+        parameters.agree_on_error_detection(context.config.alternate_error_detection);
         let Some(cookie) = parameters.cookie else {
             let missing = [ParameterType::STATE_COOKIE.to_be_bytes()];
             self.send_abort(
@@ -178,6 +186,10 @@ impl Association {
         };
         let agreed = offered.agreed_with(init, parameters.extensions);
         self.learn_peer(init.initial_tsn, agreed, init.a_rwnd, context);
+        if let Some(authentication) = &mut self.authentication {
+            authentication.agree(parameters.declaration.take());
+        }
+        self.auth_changed();
         if let Some(setup) = &mut self.setup {
             setup.echo_cookie(cookie, errors);
         }

@@ -45,6 +45,11 @@ impl Association {
         }
         for chunk in parsed.chunks() {
             match chunk {
+                // A peer that has lost the association has no key for it.
+                Ok(Chunk::Abort(_)) if self.requires_authentication(ChunkType::ABORT) => {
+                    context.statistics.drops.not_authenticated += 1;
+                    return true;
+                }
                 Ok(Chunk::Abort(abort)) if abort.tag_reflected && is_well_formed(&abort) => {
                     if self.abandon_unconfirmed(from.remote, context) {
                         return true;

@@ -21,6 +21,7 @@ fn fragment(bytes: usize) -> MessageFragment {
         fsn: None,
         ppid: 0,
         context: 0,
+        shared_key: None,
         unordered: false,
         immediate: false,
         beginning: true,

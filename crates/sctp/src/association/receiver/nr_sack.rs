@@ -6,7 +6,7 @@
 
 use super::Receiver;
 use crate::association::received_tsns::{Arrival, Bounds, ReceivedTsns, TsnRange};
-use crate::packet::{GapAckBlock, NrSack, PacketWriter, Tsn};
+use crate::packet::{ChunkType, GapAckBlock, NrSack, PacketWriter, Tsn};
 
 /// The TSNs that are not taken back.
 #[derive(Debug)]
@@ -121,7 +121,10 @@ impl Receiver {
         writer: &mut PacketWriter<'_>,
         window: u32,
     ) -> bool {
-        let Some(room) = writer.remaining().checked_sub(NrSack::OVERHEAD) else {
+        let Some(room) = writer
+            .remaining_for(ChunkType::NR_SACK)
+            .checked_sub(NrSack::OVERHEAD)
+        else {
             return false;
         };
         kept.advance(self.tsns.cumulative());

@@ -219,6 +219,7 @@ fn fragment_of(rest: &RemovedMessage) -> MessageFragment {
         fsn: None,
         ppid: rest.info.ppid,
         context: rest.info.context,
+        shared_key: rest.info.shared_key,
         unordered: rest.info.unordered,
         immediate: false,
         beginning: false,

@@ -6,7 +6,9 @@ use std::time::Instant;
 use super::Sender;
 use crate::association::path_id::PathId;
 use crate::association::path_list::Paths;
-use crate::packet::{ForwardTsn as Chunk, IForwardTsn, PacketWriter, SkippedSsn, Ssn, Tsn};
+use crate::packet::{
+    ChunkType, ForwardTsn as Chunk, IForwardTsn, PacketWriter, SkippedSsn, Ssn, Tsn,
+};
 
 /// What is to be told, and was.
 #[derive(Debug, Default)]
@@ -45,12 +47,17 @@ impl Sender {
         paths: &mut Paths,
     ) {
         let interleaved = self.queue.is_interleaving();
-        let (overhead, entry_length) = if interleaved {
-            (IForwardTsn::OVERHEAD, IForwardTsn::ENTRY_LENGTH)
+        let (chunk_type, overhead, entry_length) = if interleaved {
+            let overhead = IForwardTsn::OVERHEAD;
+            (
+                ChunkType::I_FORWARD_TSN,
+                overhead,
+                IForwardTsn::ENTRY_LENGTH,
+            )
         } else {
-            (Chunk::OVERHEAD, Chunk::ENTRY_LENGTH)
+            (ChunkType::FORWARD_TSN, Chunk::OVERHEAD, Chunk::ENTRY_LENGTH)
         };
-        let Some(room) = writer.remaining().checked_sub(overhead) else {
+        let Some(room) = writer.remaining_for(chunk_type).checked_sub(overhead) else {
             return;
         };
         let (point, skipped) = self.outstanding.skipped(room / entry_length, interleaved);

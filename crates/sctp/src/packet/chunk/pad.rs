@@ -33,11 +33,12 @@ impl PacketWriter<'_> {
         if !missing.is_multiple_of(4) {
             return Err(DoesNotFit);
         }
-        match missing.checked_sub(HEADER_LENGTH) {
+        match missing.checked_sub(self.auth_length_before(ChunkType::PAD) + HEADER_LENGTH) {
             Some(value_length) => self.append(ChunkType::PAD, 0, value_length, |buffer| {
                 buffer.put_bytes(0, value_length);
             }),
-            None => Ok(()),
+            None if missing == 0 => Ok(()),
+            None => Err(DoesNotFit),
         }
     }
 }
