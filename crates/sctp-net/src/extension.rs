@@ -1,13 +1,13 @@
 //! What handles ask of the extensions of an association: schedulers of streams (RFC 8260), resets of streams
 //! and more of them (RFC 6525), counters of messages that were given up (RFC 7496).
 
-use std::fmt;
 use std::time::Instant;
 
 use sctp::{AbandonedMessages, ReConfigurationError, StreamError, StreamReset, StreamScheduler};
 use tokio::sync::oneshot;
 
 use crate::association::Association;
+use crate::engine_call::EngineCall;
 use crate::mailbox::Command;
 
 /// Why an extension did not do what it was asked to.
@@ -22,23 +22,6 @@ pub enum ExtensionError<E> {
     /// The engine refused it.
     #[error(transparent)]
     Refused(#[from] E),
-}
-
-/// A call that the worker of an association makes to its engine. The answer goes its own way.
-pub(crate) struct EngineCall(Call);
-
-type Call = Box<dyn FnOnce(&mut sctp::Endpoint, Instant, sctp::AssociationId) + Send>;
-
-impl EngineCall {
-    pub(crate) fn make(self, engine: &mut sctp::Endpoint, now: Instant, id: sctp::AssociationId) {
-        (self.0)(engine, now, id);
-    }
-}
-
-impl fmt::Debug for EngineCall {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("EngineCall")
-    }
 }
 
 impl Association {
@@ -131,10 +114,10 @@ impl Association {
             return Err(ExtensionError::Kernel);
         }
         let (reply, answer) = oneshot::channel();
-        let call = EngineCall(Box::new(move |engine, now, id| {
+        let call = EngineCall::new(move |engine, now, id| {
             // The caller may have given up meanwhile.
             reply.send(call(engine, now, id)).ok();
-        }));
+        });
         let key = self.key();
         self.ask(key.worker, Command::Call { key, call })
             .await

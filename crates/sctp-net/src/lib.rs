@@ -54,6 +54,7 @@ mod config;
 mod directory;
 mod driver;
 mod endpoint;
+mod engine_call;
 mod error;
 mod extension;
 mod inbox;

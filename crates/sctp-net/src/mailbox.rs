@@ -10,7 +10,7 @@ use sctp::{
 };
 use tokio::sync::oneshot;
 
-use crate::extension::EngineCall;
+use crate::engine_call::EngineCall;
 use crate::kernel;
 use crate::keys::{AssociationKey, EndpointKey};
 use crate::service_queue::{ServiceQueue, ServiceRequests};
