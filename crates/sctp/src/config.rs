@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use derive_setters::Setters;
 
-use crate::packet::ErrorDetectionMethod;
 use crate::packet::{ChunkType, HmacIdentifier};
-use crate::{Extensions, PrPolicy, ReConfigurationPolicy, StreamScheduler, TagOwner};
+use crate::{
+    ErrorDetectionMethod, Extensions, PrPolicy, ReConfigurationPolicy, StreamScheduler, TagOwner,
+};
 
 /// Settings of an endpoint.
 ///

@@ -4,9 +4,11 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::packet::AuthenticationIndication;
 use crate::packet::Causes;
-use crate::{AssociationId, PathAddress, ReConfigurationOutcome, SendInfo, StreamDirection};
+use crate::{
+    AssociationId, AuthenticationIndication, PathAddress, ReConfigurationOutcome, SendInfo,
+    StreamDirection,
+};
 
 /// Something that happened to an association.
 #[derive(Debug, Clone, PartialEq, Eq)]

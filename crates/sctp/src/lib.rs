@@ -21,6 +21,7 @@ mod endpoint;
 mod event;
 mod extensions;
 pub mod packet;
+mod protection;
 mod re_configuration;
 mod reliability;
 mod replies;
@@ -32,6 +33,7 @@ pub use config::{AssociationConfig, ConfigError, EndpointConfig, PathConfig};
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use extensions::{Extensions, UnknownExtension};
+pub use protection::{AuthenticationIndication, ErrorDetectionMethod, KeyError};
 pub use re_configuration::{
     ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
     StreamReset,

@@ -7,9 +7,8 @@ use super::authentication::{Authentication, Declaration, Declarations, SharedKey
 use super::capabilities::Capabilities;
 use super::cookie::Cookie;
 use super::{Association, Context};
-use crate::packet::{AuthenticationIndication, KeyError};
 use crate::packet::{ChunkType, Protection};
-use crate::{AssociationConfig, AssociationState, Event};
+use crate::{AssociationConfig, AssociationState, AuthenticationIndication, Event, KeyError};
 
 impl Association {
     /// What it knows of authentication; `None` when it does without.

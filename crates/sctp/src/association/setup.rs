@@ -8,11 +8,10 @@ use bytes::Bytes;
 use super::addresses::{AddressRules, Families, PeerAddresses};
 use super::authentication::{Declaration, DeclarationFault, DeclarationReader};
 use super::capabilities::{announced, announces_i_forward_tsn};
-use crate::packet::ErrorDetectionMethod;
 use crate::packet::{
     Cause, CauseBuffer, Parameter, ParameterBuffer, ParameterType, Parameters, Tlv,
 };
-use crate::{AssociationConfig, Extensions};
+use crate::{AssociationConfig, ErrorDetectionMethod, Extensions};
 
 /// The set-up seen from the side that sent the INIT.
 #[derive(Debug)]

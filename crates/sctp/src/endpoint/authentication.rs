@@ -4,10 +4,9 @@
 use std::time::Instant;
 
 use super::Endpoint;
-use crate::AssociationId;
 use crate::association::authentication::{Authentication, SharedKeys};
 use crate::packet::ChunkType;
-use crate::packet::KeyError;
+use crate::{AssociationId, KeyError};
 
 /// The longest shared key: its length is a 16-bit number in RFC 6458.
 const MAX_KEY_LENGTH: usize = u16::MAX as usize;

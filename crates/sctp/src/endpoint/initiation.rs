@@ -17,13 +17,12 @@ use crate::association::authentication::{AuthFault, Authentication, Declaration,
 use crate::association::capabilities::{Capabilities, announce};
 use crate::association::cookie::{Cookie, CookieOrigin, CookieSigner, TieTags};
 use crate::association::setup::{SetupParameters, write_declarations};
-use crate::packet::ErrorDetectionMethod;
 use crate::packet::{
     AuthenticatedPart, Cause, CauseBuffer, Chunk, ChunkType, CommonHeader, Init, InitFault,
     Parameter, ParameterBuffer, Protection, Tsn,
 };
 use crate::replies::ReplyAddress;
-use crate::{AssociationState, PathAddress};
+use crate::{AssociationState, ErrorDetectionMethod, PathAddress};
 
 /// What our INIT ACK says of us, and where it goes.
 struct InitAckContents {

@@ -26,7 +26,6 @@ mod hmac;
 mod list;
 mod parameter;
 mod protection;
-mod protection_settings;
 mod serial;
 mod tlv;
 mod writer;
@@ -53,7 +52,6 @@ pub use parameter::{
     Parameters, ReConfigResponse, ReConfigResult, StreamList, TypeList,
 };
 pub(crate) use protection::{PacketSigner, Protection};
-pub use protection_settings::{AuthenticationIndication, ErrorDetectionMethod, KeyError};
 pub use serial::{Mid, SequenceNumber, Ssn, Tsn};
 pub use tlv::{Tlv, Tlvs, UnrecognizedAction};
 pub use writer::{DoesNotFit, PacketWriter};

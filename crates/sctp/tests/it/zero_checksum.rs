@@ -1,11 +1,10 @@
 //! Packets without a checksum, where something else protects them (RFC 9653).
 
 use bytes::Bytes;
-use sctp::packet::ErrorDetectionMethod;
 use sctp::packet::{
     Chunk, ChunkType, CookieEcho, Init, Packet, Parameter, ParameterBuffer, checksum,
 };
-use sctp::{EndpointConfig, Extensions};
+use sctp::{EndpointConfig, ErrorDetectionMethod, Extensions};
 
 use crate::common::{Pair, chunk_types, ordered, transfer};
 use crate::rfc9260::scripted::{

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(crate) use declaration::{Declaration, DeclarationFault, DeclarationReader, association_key};
 pub(crate) use shared_keys::SharedKeys;
 
-use crate::packet::KeyError;
+use crate::KeyError;
 use crate::packet::{AuthenticatedPart, ChunkType, ChunkTypes, HmacIdentifier, PacketSigner};
 
 /// The authentication of one association.

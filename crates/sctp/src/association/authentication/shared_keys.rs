@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use crate::packet::KeyError;
+use crate::KeyError;
 
 /// The keys that an association, or an endpoint for its future associations, has for its peers.
 #[derive(Debug, Clone)]

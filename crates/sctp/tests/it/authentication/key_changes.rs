@@ -5,8 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use proptest::prelude::*;
 use sctp::packet::ChunkType;
-use sctp::packet::{AuthenticationIndication, KeyError};
-use sctp::{SendError, SendInfo};
+use sctp::{AuthenticationIndication, KeyError, SendError, SendInfo};
 
 use super::{authenticating, indications};
 use crate::common::{Pair, message, ordered};

@@ -2,9 +2,8 @@
 //! 6.1.8, 8.1.18 and 8.3.3 to 8.3.5).
 
 use bytes::Bytes;
-use sctp::packet::{AuthenticationIndication, KeyError};
 use sctp::packet::{Chunk, ChunkType, HmacIdentifier};
-use sctp::{AssociationId, SendError, SendInfo};
+use sctp::{AssociationId, AuthenticationIndication, KeyError, SendError, SendInfo};
 
 use super::signing::{Signing, checked, signed};
 use super::{authenticating, indications, pair};

@@ -9,9 +9,8 @@ mod sent;
 mod set_up;
 mod signing;
 
-use sctp::packet::AuthenticationIndication;
 use sctp::packet::ChunkType;
-use sctp::{EndpointConfig, Event, Extensions};
+use sctp::{AuthenticationIndication, EndpointConfig, Event, Extensions};
 
 use crate::common::Pair;
 

@@ -1,12 +1,11 @@
 //! RANDOM, CHUNKS and HMAC-ALGO in INIT and INIT ACK (RFC 4895 sections 3 and 6.1).
 
 use bytes::Bytes;
-use sctp::packet::AuthenticationIndication;
 use sctp::packet::{
     Cause, CauseCode, Chunk, ChunkType, CookieEcho, HmacIdentifier, HmacList, Init, Parameter,
     ParameterBuffer, ParameterType,
 };
-use sctp::{CannotStartCause, ConfigError, EndpointConfig, Event};
+use sctp::{AuthenticationIndication, CannotStartCause, ConfigError, EndpointConfig, Event};
 
 use super::signing::{RANDOM, declaration, init_in, key_vector_in};
 use super::{authenticating, indications, pair};
