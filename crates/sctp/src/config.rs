@@ -141,6 +141,9 @@ pub struct AssociationConfig {
     /// What the carrier protects packets with in place of the checksum: with
     /// [`Extensions::zero_checksum`], packets without one are accepted and sent (RFC 9653).
     pub alternate_error_detection: Option<ErrorDetectionMethod>,
+    /// Whether addresses are changed with a peer that does not authenticate its chunks, too (RFC 5061
+    /// demands it in section 4.1). Whoever sees the packets of such an association can redirect it.
+    pub address_reconfiguration_without_authentication: bool,
     /// HEARTBEATs of the peer that wait for their answers; at least 1. Above it, or when the answers
     /// would not fit into one packet, they are not answered.
     pub max_pending_heartbeat_acks: usize,
@@ -251,6 +254,7 @@ impl Default for AssociationConfig {
             auth_chunks: Vec::new(),
             hmac_identifiers: vec![HmacIdentifier::SHA_256, HmacIdentifier::SHA_1],
             alternate_error_detection: None,
+            address_reconfiguration_without_authentication: false,
             max_pending_heartbeat_acks: 8,
             guaranteed_receive_bytes: 8192,
         }
@@ -356,6 +360,9 @@ impl AssociationConfig {
     /// `max_received_bytes`.
     pub(crate) fn bounded(mut self, max_received_bytes: usize) -> AssociationConfig {
         self.path = self.path.bounded();
+        // RFC 5061 section 4.2.7.
+        self.extensions.authentication |= self.extensions.address_reconfiguration
+            && !self.address_reconfiguration_without_authentication;
         self.max_burst = self.max_burst.max(1);
         self.hb_max_burst = self.hb_max_burst.max(1);
         self.sack_delay = self.sack_delay.min(Duration::from_millis(500));

@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use crate::packet::Causes;
 use crate::{
-    AssociationId, AuthenticationIndication, PathAddress, ReConfigurationOutcome, SendInfo,
+    AddressChange, AddressChangeRefusal, AssociationId, AuthenticationIndication, PathAddress,
+    ReConfigurationOutcome, SendInfo,
     StreamDirection,
 };
 
@@ -175,6 +176,15 @@ pub enum Event {
         id: AssociationId,
         /// The error causes as they came: code, length and value of each.
         causes: Bytes,
+    },
+    /// The peer has answered a change of our addresses that it was asked for (RFC 5061).
+    AddressChangeAnswered {
+        /// The association.
+        id: AssociationId,
+        /// The change.
+        change: AddressChange,
+        /// Whether it has come about.
+        outcome: Result<(), AddressChangeRefusal>,
     },
 }
 

@@ -14,6 +14,7 @@
 //! `docs/rfc9260.md` names code and test of every requirement of the RFC.
 #![forbid(unsafe_code)]
 
+mod address_change;
 mod association;
 mod config;
 mod congestion;
@@ -29,6 +30,9 @@ mod status;
 mod stream_scheduler;
 mod types;
 
+pub use address_change::{
+    AddressChange, AddressChangeError, AddressChangeRefusal, LocalAddressState,
+};
 pub use config::{AssociationConfig, ConfigError, EndpointConfig, PathConfig};
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};

@@ -96,6 +96,14 @@ impl<'a> AddressRules<'a> {
             own: if is_on_this_host { [&[]; 2] } else { own },
         }
     }
+
+    /// Whether an address can be the peer's, and we can send to it.
+    pub(crate) fn allow(&self, address: IpAddr) -> bool {
+        is_unicast(address)
+            && fits_scope(address, self.source)
+            && self.families.contain(address)
+            && !self.own.iter().any(|own| own.contains(&address))
+    }
 }
 
 /// The addresses of a peer as they are taken from its list.
@@ -116,11 +124,7 @@ impl PeerAddresses {
         if address == rules.source || self.addresses.contains(&address) {
             return;
         }
-        let is_wanted = is_unicast(address)
-            && fits_scope(address, rules.source)
-            && rules.families.contain(address)
-            && !rules.own.iter().any(|own| own.contains(&address));
-        if is_wanted && self.addresses.len() + 1 < rules.max {
+        if rules.allow(address) && self.addresses.len() + 1 < rules.max {
             self.addresses.push(address);
         } else {
             self.left_out += 1;

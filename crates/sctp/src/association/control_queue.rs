@@ -92,6 +92,13 @@ impl ControlQueue {
         self.outstanding(kind).is_some()
     }
 
+    /// Forgets all requests of that kind: the peer does not know them (RFC 5061 section 5.1, A9).
+    pub(crate) fn clear(&mut self, kind: RequestKind) {
+        if let Some(lanes) = &mut self.0 {
+            *lanes.lane_mut(kind) = Lane::default();
+        }
+    }
+
     /// When the first timer expires.
     pub(crate) fn timeout(&self) -> Option<Instant> {
         let lanes = self.0.as_ref()?;
@@ -250,16 +257,17 @@ impl Association {
 
     /// A path for which a request is due.
     pub(super) fn request_path(&self) -> Option<PathId> {
-        let (_, request) = self.control.due().next()?;
-        self.may_send_requests()
-            .then(|| self.path_of_request(request))
+        self.control
+            .due()
+            .filter(|_| self.may_send_requests())
+            .find_map(|(kind, request)| self.path_of_request(kind, request))
     }
 
     /// Bytes of the largest request that is due on that path: it goes out, however large it is.
     pub(super) fn largest_request(&self, path_id: PathId) -> usize {
         self.control
             .due()
-            .filter(|(_, request)| self.path_of_request(request) == path_id)
+            .filter(|(kind, request)| self.path_of_request(*kind, request) == Some(path_id))
             .map(|(_, request)| request.chunk.size())
             .max()
             .unwrap_or(0)
@@ -283,7 +291,7 @@ impl Association {
                 .control
                 .outstanding(kind)
                 .filter(|request| request.expires.is_none())
-                .filter(|request| self.path_of_request(request) == path_id)
+                .filter(|request| self.path_of_request(kind, request) == Some(path_id))
                 .is_some_and(|request| request.chunk.write(writer).is_ok());
             if is_written {
                 self.control.sent(kind, context.now, path_id, rto);
@@ -291,9 +299,17 @@ impl Association {
         }
     }
 
-    /// The path that a request takes. The one that was chosen may have been removed since.
-    fn path_of_request(&self, request: &OutstandingRequest) -> PathId {
-        self.reply_path(request.next_path.unwrap_or(self.routing.current))
+    /// The path that a request takes, if there is one. The one that was chosen may have been removed
+    /// since.
+    fn path_of_request(&self, kind: RequestKind, request: &OutstandingRequest) -> Option<PathId> {
+        [request.next_path, Some(self.routing.current)]
+            .into_iter()
+            .flatten()
+            .chain(self.paths.iter().map(Path::id))
+            .find(|path| match kind {
+                RequestKind::AddressConfiguration => self.carries_asconf(*path),
+                RequestKind::ReConfiguration => self.is_open(*path),
+            })
     }
 
     fn request_proves(&mut self, kind: RequestKind, context: &mut Context<'_>) {
@@ -304,7 +320,7 @@ impl Association {
     }
 
     /// Whether requests may be sent in this state (RFC 5061 section 5.1.1, C4).
-    fn may_send_requests(&self) -> bool {
+    pub(super) fn may_send_requests(&self) -> bool {
         matches!(
             self.state,
             AssociationState::Established

@@ -23,9 +23,15 @@ use crate::{AssociationState, Event, PathAddress, PathState};
 struct PacketOnPath<'p> {
     packet: &'p Bytes,
     header: CommonHeader,
+    /// Where it came from.
+    from: PathAddress,
+    /// The path to there.
     path: PathId,
     /// The chunk that is being handled is behind an AUTH chunk that was right (RFC 4895).
     authenticated: bool,
+    /// The address is none of the peer's, but an ASCONF may add it (RFC 5061 section 5.2, rule D2); `path`
+    /// is the one that data goes to.
+    is_foreign: bool,
 }
 
 /// Which acknowledgements a packet has brought so far. Each may take as long as there are chunks
@@ -60,24 +66,33 @@ impl Association {
             context.statistics.drops.verification_tag += 1;
             return;
         }
+        if self.ignores(from, parsed, context.now) {
+            context.statistics.drops.unknown_path += 1;
+            return;
+        }
         let path = self
             .path_to(from.remote)
             .or_else(|| self.add_source_of_init_ack(from, parsed, context));
-        let Some(path) = path else {
+        let is_foreign = path.is_none() && self.has_foreign_asconf(parsed);
+        let Some(path) = path.or(is_foreign.then_some(self.routing.current)) else {
             // Not out of the blue, for the tag is right: an ABORT would end the association.
             context.statistics.drops.unknown_path += 1;
             return;
         };
-        self.learn_path(path, from, context);
-        if let Some(path) = self.paths.get_mut(path) {
-            path.packet_received(context.now);
+        if !is_foreign {
+            self.learn_path(path, from, context);
+            if let Some(path) = self.paths.get_mut(path) {
+                path.packet_received(context.now);
+            }
         }
         self.statistics.packets_received += 1;
         let received = PacketOnPath {
             packet,
             header: parsed.header(),
+            from,
             path,
             authenticated: false,
+            is_foreign,
         };
         self.handle_chunks(received, parsed.chunks(), context);
     }
@@ -115,8 +130,10 @@ impl Association {
         let received = PacketOnPath {
             packet,
             header: parsed.header(),
+            from,
             path,
             authenticated,
+            is_foreign: false,
         };
         let mut chunks = parsed.chunks();
         if authenticated {
@@ -135,6 +152,10 @@ impl Association {
         self.begin_burst();
         let mut seen = SeenAcknowledgements::default();
         for chunk in chunks.raw() {
+            if received.is_foreign && !self.may_be_foreign(&mut received, chunk) {
+                context.statistics.drops.unknown_path += 1;
+                break;
+            }
             let go_on = match chunk.and_then(|raw| self.read_chunk(raw)) {
                 Ok(Chunk::Auth(_)) => {
                     // What it is in front of has been verified, or cut off.
@@ -166,6 +187,24 @@ impl Association {
             }
         }
         self.end_packet(context);
+    }
+
+    /// Whether a chunk may come from an address that is none of the peer's, or that has become one by an
+    /// ASCONF before it in the packet.
+    fn may_be_foreign(
+        &self,
+        received: &mut PacketOnPath<'_>,
+        chunk: Result<RawChunk<'_>, FormatError<'_>>,
+    ) -> bool {
+        if let Some(path) = self.path_to(received.from.remote) {
+            *received = PacketOnPath {
+                path,
+                is_foreign: false,
+                ..*received
+            };
+            return true;
+        }
+        chunk.is_ok_and(|raw| matches!(raw.chunk_type(), ChunkType::AUTH | ChunkType::ASCONF))
     }
 
     /// Reads a chunk. One of an extension that the association does not have is like one of a type
@@ -217,12 +256,12 @@ impl Association {
             Chunk::Error(error) => self.handle_error(error, context),
             // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
             Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
-            Chunk::Auth(_) | Chunk::AsconfAck(_) | Chunk::Asconf(_) => {
-                context.statistics.drops.chunks += 1
-            }
+            Chunk::Auth(_) => context.statistics.drops.chunks += 1,
             Chunk::IForwardTsn(chunk) => self.handle_i_forward_tsn(received, &chunk, context),
             Chunk::ReConfig(chunk) => self.handle_re_config(received.path, chunk, context),
             Chunk::ForwardTsn(chunk) => self.handle_forward_tsn(received, &chunk, context),
+            Chunk::Asconf(asconf) => self.handle_asconf(received.from, asconf, context),
+            Chunk::AsconfAck(ack) => self.handle_asconf_ack(ack, context),
             Chunk::Pad(_) => {}
             Chunk::Other(raw) => return self.handle_unknown(received, raw, context),
         }
@@ -320,6 +359,11 @@ impl Association {
         if self.is_opening() {
             context.statistics.drops.chunks += 1;
             return;
+        }
+        for cause in error.causes.iter().flatten() {
+            if let Cause::UnrecognizedChunkType(chunk) = cause {
+                self.chunk_not_recognized(chunk, context);
+            }
         }
         let news = Event::RemoteError {
             id: self.id,

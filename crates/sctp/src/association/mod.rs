@@ -17,6 +17,7 @@
 //! chunks of packets, `output` makes packets.
 
 mod acknowledge;
+pub(crate) mod address_reconfiguration;
 pub(crate) mod addresses;
 pub(crate) mod authentication;
 pub(crate) mod capabilities;
@@ -71,6 +72,7 @@ pub(crate) use icmp::IcmpOutcome;
 
 use authentication::{Authentication, Declaration, SharedKeys};
 use capabilities::accepts_zero_checksum;
+use address_reconfiguration::AddressReconfiguration;
 use control_queue::ControlQueue;
 use cookie::{Cookie, TieTags};
 use local_addresses::LocalAddresses;
@@ -88,8 +90,8 @@ use crate::packet::{Cause, Tsn};
 use crate::replies::Replies;
 use crate::{
     AbandonedMessages, AssociationConfig, AssociationId, AssociationState, AssociationStatistics,
-    AssociationStatus, CannotStartCause, EndpointStatistics, Event, Extensions, LostCause,
-    PathAddress, PathState, ReceivedMessage, SendError, SendInfo, ShutdownError,
+    AssociationStatus, CannotStartCause, EndpointStatistics, Event, Extensions, LocalAddressState,
+    LostCause, PathAddress, PathState, ReceivedMessage, SendError, SendInfo, ShutdownError,
 };
 
 /// What an association uses of its endpoint while it works.
@@ -126,6 +128,8 @@ pub(crate) struct Association {
     /// Our first TSN: an INIT ACK in a collision must say the same as our INIT did.
     local_initial_tsn: Tsn,
     local_addresses: LocalAddresses,
+    /// With a peer with which it was agreed on.
+    address_reconfiguration: Option<Box<AddressReconfiguration>>,
     paths: Paths,
     /// Changes whenever an address is added, removed, changed or confirmed.
     paths_version: u32,
@@ -179,6 +183,7 @@ impl Association {
             tie_tags: TieTags::default(),
             local_initial_tsn: initial_tsn,
             local_addresses: LocalAddresses::new(context.local_addresses),
+            address_reconfiguration: None,
             paths,
             paths_version: 1,
             routing: Routing::new(),
@@ -233,6 +238,11 @@ impl Association {
             tie_tags: TieTags::default(),
             local_initial_tsn: cookie.local_initial_tsn,
             local_addresses,
+            address_reconfiguration: AddressReconfiguration::agreed(
+                cookie.capabilities.extensions,
+                cookie.local_initial_tsn,
+                cookie.peer_initial_tsn,
+            ),
             paths,
             paths_version: 1,
             routing: Routing::new(),
@@ -324,6 +334,11 @@ impl Association {
     pub(crate) fn address_of(&self, remote: IpAddr) -> Option<PathAddress> {
         let path = self.paths.get(self.path_to(remote)?)?;
         Some(path.address())
+    }
+
+    /// Our addresses, and where each stands.
+    pub(crate) fn local_addresses(&self) -> impl Iterator<Item = (IpAddr, LocalAddressState)> {
+        self.local_addresses.states()
     }
 
     /// Whether an address is proved to be the peer's.

@@ -17,7 +17,7 @@ use crate::packet::{
     Causes, Chunk, ChunkType, CommonHeader, CookieEcho, Heartbeat, Init, OperationError,
     PacketWriter, Parameter, ParameterBuffer, Parameters, Shutdown, Tsn,
 };
-use crate::{AssociationConfig, AssociationState, Event, PathState, Transmit};
+use crate::{AssociationConfig, AssociationState, Event, Transmit};
 
 /// The size of our HEARTBEATs, in bytes.
 const HEARTBEAT_SIZE: usize = Heartbeat::OVERHEAD + HEARTBEAT_INFO_LENGTH;
@@ -281,6 +281,7 @@ impl Association {
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
         self.abandon_messages(context);
         self.advance_re_configuration(None, context.now);
+        self.put_shutdown_off(context);
         let data_path = self.data_path();
         let path_id = self.next_path(data_path, context.config)?;
         let sends_data = data_path == Some(path_id);
@@ -308,7 +309,7 @@ impl Association {
             self.sender
                 .write_forward_tsn(context.now, &mut writer, path_id, &mut self.paths);
         }
-        if self.shutdown.is_due() && path_id == self.shutdown_path() {
+        if self.shutdown.is_due() && path_id == self.shutdown_path() && self.is_open(path_id) {
             self.write_shutdown(path_id, &mut writer, context);
         } else if sends_data && (context.config.bundling || writer.is_empty()) {
             if context.config.bundling {
@@ -337,6 +338,7 @@ impl Association {
         let (path_id, size) = self
             .paths
             .iter()
+            .filter(|path| path.has_source())
             .find_map(|path| path.wanted_mtu_probe().map(|size| (path.id(), size)))?;
         let info =
             self.paths
@@ -389,26 +391,32 @@ impl Association {
         data_path: Option<PathId>,
         config: &AssociationConfig,
     ) -> Option<PathId> {
-        if let Some(path) = self.pending.cookie_ack {
+        let has_source = |path: &PathId| self.paths.get(*path).is_some_and(Path::has_source);
+        if let Some(path) = self.pending.cookie_ack.filter(has_source) {
             return Some(path);
         }
-        if let Some((path, _)) = self.pending.heartbeat_acks.front() {
-            return Some(*path);
+        let mut heartbeat_acks = self.pending.heartbeat_acks.iter().map(|(path, _)| *path);
+        if let Some(path) = heartbeat_acks.find(has_source) {
+            return Some(path);
         }
-        if let Some((path, _)) = &self.pending.errors {
-            return Some(*path);
+        let errors = self.pending.errors.as_ref().map(|(path, _)| *path);
+        if let Some(path) = errors.filter(|path| self.is_open(*path)) {
+            return Some(path);
         }
-        if let Some((path, _)) = self.pending.answers.front() {
-            return Some(*path);
+        let mut answers = self.pending.answers.iter().map(|(path, _)| *path);
+        if let Some(path) = answers.find(has_source) {
+            return Some(path);
         }
         if let Some(path) = self.request_path() {
             return Some(path);
         }
-        if self.receiver.sack_is_due() && self.acknowledges_with_sack() {
-            return Some(self.sack_path());
+        let sack_path = self.sack_path();
+        if self.receiver.sack_is_due() && self.acknowledges_with_sack() && self.is_open(sack_path) {
+            return Some(sack_path);
         }
-        if self.shutdown.is_due() {
-            return Some(self.shutdown_path());
+        let shutdown_path = self.shutdown_path();
+        if self.shutdown.is_due() && self.is_open(shutdown_path) {
+            return Some(shutdown_path);
         }
         if let Some(path_id) = data_path {
             if self.sender.forward_tsn_is_due() {
@@ -422,7 +430,7 @@ impl Association {
         }
         self.paths
             .iter()
-            .find(|path| path.wants_heartbeat())
+            .find(|path| path.wants_heartbeat() && path.has_source())
             .map(Path::id)
     }
 
@@ -433,20 +441,22 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
+        if !self.paths.get(path_id).is_some_and(Path::has_source) {
+            self.write_requests(path_id, writer, context);
+            return;
+        }
         if self.pending.cookie_ack == Some(path_id) && writer.chunk(&Chunk::CookieAck).is_ok() {
             self.pending.cookie_ack = None;
         }
-        while let Some((path, parameters)) = self.pending.heartbeat_acks.front() {
+        self.pending.heartbeat_acks.retain(|(path, parameters)| {
             let chunk = Chunk::HeartbeatAck(Heartbeat {
                 parameters: Parameters::new(parameters),
             });
-            if *path != path_id || writer.chunk(&chunk).is_err() {
-                break;
-            }
-            self.pending.heartbeat_acks.pop_front();
-        }
+            *path != path_id || writer.chunk(&chunk).is_err()
+        });
         if let Some((path, causes)) = &self.pending.errors
             && *path == path_id
+            && self.is_open(path_id)
         {
             let chunk = Chunk::Error(OperationError {
                 causes: Causes::new(causes),
@@ -455,12 +465,12 @@ impl Association {
                 self.pending.errors = None;
             }
         }
-        while let Some((path, chunk)) = self.pending.answers.front() {
-            if *path != path_id || chunk.write(writer).is_err() {
-                break;
-            }
-            self.pending.answers.pop_front();
-        }
+        let mut answers_fit = true;
+        self.pending.answers.retain(|(path, chunk)| {
+            let is_for_path = *path == path_id;
+            answers_fit &= !is_for_path || chunk.write(writer).is_ok();
+            !is_for_path || !answers_fit
+        });
         self.write_requests(path_id, writer, context);
         if let Some(path) = self.paths.get_mut(path_id)
             && path.wants_heartbeat()
@@ -483,6 +493,7 @@ impl Association {
         if !self.receiver.sack_is_wanted()
             || !self.acknowledges_with_sack()
             || self.sack_path() != path_id
+            || !self.is_open(path_id)
         {
             return;
         }
@@ -607,8 +618,7 @@ impl Association {
             return None;
         }
         let path_id = self.next_data_path();
-        let path = self.paths.get(path_id)?;
-        (path.state() != PathState::Unconfirmed).then_some(path_id)
+        self.is_open(path_id).then_some(path_id)
     }
 
     /// Whether this state still acknowledges by SACK.
@@ -624,7 +634,7 @@ impl Association {
     ) -> Option<Transmit> {
         let path = self.paths.get(path_id)?;
         let may_fragment = packet.len() > path.mtu();
-        let path = path.address();
+        let path = path.asconf_address()?;
         self.statistics.packets_sent += 1;
         context.statistics.packets_sent += 1;
         context.statistics.bytes_sent += packet.len() as u64;

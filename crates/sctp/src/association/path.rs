@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::heartbeats::Heartbeats;
+use super::local_addresses::Source;
 use super::outstanding::Acknowledged;
 use super::path_id::PathId;
 use super::path_mtu::{Limits, PathMtu};
@@ -26,6 +27,7 @@ use crate::{AssociationConfig, PathAddress, PathConfig, PathState, PathStatus};
 pub(crate) struct Path {
     id: PathId,
     address: PathAddress,
+    source: Source,
     state: PathState,
     error_count: u32,
     /// An ICMP message or an ABORT said that the association is unknown at the address.
@@ -87,6 +89,7 @@ impl Path {
         Path {
             id,
             address,
+            source: Source::Any,
             state,
             error_count: 0,
             abandoned: false,
@@ -136,12 +139,62 @@ impl Path {
     /// Learns the peer's encapsulation port, or that there is none, and our own address, from a
     /// packet whose verification tag was right (RFC 6951 sections 5.4 and 5.6).
     pub(crate) fn learn(&mut self, from: PathAddress, config: &AssociationConfig) {
-        // Section 7.2.5.2: another source address may mean another route.
-        if self.address.local != from.local && self.data_sent.is_some() {
-            self.congestion = controller(self.mtu.plpmtu(), from.remote);
+        if self.address.local != from.local {
+            self.route_changed();
         }
         self.address = from;
         self.configure_mtu(config);
+    }
+
+    /// Takes `source` for the one that the driver has chosen, unless one is known.
+    pub(crate) fn pin_source(&mut self, source: Option<IpAddr>) {
+        self.address.local = self.address.local.or(source);
+    }
+
+    /// The driver is free to choose the source again.
+    pub(crate) fn unpin_source(&mut self) {
+        self.address.local = None;
+    }
+
+    /// Says where packets come from.
+    pub(crate) fn set_source(&mut self, source: Source, config: &AssociationConfig) {
+        self.source = source;
+        if let Source::Only(local) = source
+            && self.address.local != Some(local)
+        {
+            self.learn(
+                PathAddress {
+                    local: Some(local),
+                    ..self.address
+                },
+                config,
+            );
+        }
+    }
+
+    /// Whether packets may leave at all: not while none of our addresses may be their source, unless it
+    /// is an ASCONF (RFC 5061 section 5.3, rules F1 and F4).
+    pub(crate) fn has_source(&self) -> bool {
+        matches!(self.source, Source::Any | Source::Only(_))
+    }
+
+    /// How an ASCONF goes, if it can.
+    pub(crate) fn asconf_address(&self) -> Option<PathAddress> {
+        match self.source {
+            Source::Any | Source::Only(_) => Some(self.address),
+            Source::AsconfOnly(local) => Some(PathAddress {
+                local: Some(local),
+                ..self.address
+            }),
+            Source::None => None,
+        }
+    }
+
+    /// Section 7.2.5.2: another source address may mean another route.
+    fn route_changed(&mut self) {
+        if self.data_sent.is_some() {
+            self.congestion = controller(self.mtu.plpmtu(), self.address.remote);
+        }
     }
 
     /// Whether it is usable.

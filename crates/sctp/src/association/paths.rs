@@ -3,6 +3,7 @@
 
 mod failure_detection;
 mod peer_addresses;
+mod sources;
 mod timers;
 
 use std::cmp::Reverse;
@@ -72,10 +73,15 @@ enum Suitability {
     Inactive(u32, Reverse<Option<Instant>>),
     /// Gets no data (section 5.4).
     Unconfirmed,
+    /// None of our addresses may be the source (RFC 5061 section 5.3).
+    NoSource,
 }
 
 impl Suitability {
     fn of(path: &Path) -> Suitability {
+        if !path.has_source() {
+            return Suitability::NoSource;
+        }
         match path.state() {
             PathState::Active => Suitability::Active,
             PathState::PotentiallyFailed => {
@@ -192,6 +198,21 @@ impl Association {
         }
     }
 
+    /// Whether anything but HEARTBEATs and answers to what came from there may go on a path: its address
+    /// is confirmed (section 5.4), and one of ours may be the source.
+    pub(super) fn is_open(&self, path: PathId) -> bool {
+        self.paths
+            .get(path)
+            .is_some_and(|path| path.state() != PathState::Unconfirmed && path.has_source())
+    }
+
+    /// Whether an ASCONF may go on a path: it has sources of its own (RFC 5061 section 5.3, rule F1).
+    pub(super) fn carries_asconf(&self, path: PathId) -> bool {
+        self.paths.get(path).is_some_and(|path| {
+            path.state() != PathState::Unconfirmed && path.asconf_address().is_some()
+        })
+    }
+
     /// The path for a SACK: where the last DATA came from (section 6.4).
     pub(super) fn sack_path(&self) -> PathId {
         self.receiver
@@ -207,7 +228,7 @@ impl Association {
 
     /// `preferred` while it is active, else the best one that there is (section 6.4.1).
     fn usable_path(&self, preferred: PathId) -> PathId {
-        let is_active = |path: &Path| path.state() == PathState::Active;
+        let is_active = |path: &Path| path.state() == PathState::Active && path.has_source();
         if self.paths.get(preferred).is_some_and(is_active) {
             return preferred;
         }
@@ -265,7 +286,7 @@ impl Association {
         }
     }
 
-    fn make_primary(&mut self, path_id: PathId, context: &mut Context<'_>) {
+    pub(super) fn make_primary(&mut self, path_id: PathId, context: &mut Context<'_>) {
         if self.routing.primary != path_id {
             self.routing.primary = path_id;
             self.report_path_change(path_id, PathChange::MadePrimary, context);
@@ -296,7 +317,7 @@ impl Association {
     // --- Timers ---
 
     /// Whether HEARTBEATs are sent in this state (section 8.3).
-    fn sends_heartbeats(&self) -> bool {
+    pub(super) fn sends_heartbeats(&self) -> bool {
         matches!(
             self.state,
             AssociationState::Established | AssociationState::ShutdownPending

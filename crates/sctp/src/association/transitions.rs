@@ -186,7 +186,8 @@ impl Association {
         path: PathId,
         context: &Context<'_>,
     ) -> Option<ReplyAddress> {
-        self.paths.get(path).map(|path| ReplyAddress {
+        let path = self.paths.get(path).filter(|path| path.has_source())?;
+        Some(ReplyAddress {
             to: path.address(),
             local_port: context.local_port,
             peer_port: self.peer_port,

@@ -12,6 +12,7 @@ use super::Endpoint;
 use super::associations::PeerKey;
 use super::input::ReceivedPacket;
 use crate::association::Association;
+use crate::association::address_reconfiguration::is_insecure;
 use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};
 use crate::association::authentication::{AuthFault, Authentication, Declaration, Declarations};
 use crate::association::capabilities::{Capabilities, announce};
@@ -119,6 +120,12 @@ impl Endpoint {
             }
         };
         parameters.agree_on_error_detection(self.config.association.alternate_error_detection);
+        if is_insecure(parameters.extensions, &self.config.association) {
+            self.statistics.drops.init += 1;
+            let cause = Cause::ProtocolViolation(b"ASCONF without AUTH");
+            self.replies.abort_because(address, &cause);
+            return;
+        }
         self.statistics.drops.addresses += parameters.peer.left_out;
         let outcome = match self.association_of_init(from, header.source_port, &parameters) {
             Some(index) => self.handle_known_init(now, from, index, &parameters),

@@ -1,6 +1,7 @@
 //! One local SCTP port with all its associations: finds the association for a packet (RFC 9260
 //! sections 5.2, 8.4 and 8.5), and keeps no state for who has not proved its address.
 
+mod address_changes;
 mod associations;
 mod authentication;
 mod context;

@@ -1,5 +1,6 @@
 //! The integration tests of `sctp`, all in one program: each module is a topic.
 
+mod address_reconfiguration;
 mod authentication;
 mod chunks;
 mod common;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::PacketOnPath;
+use crate::association::address_reconfiguration::{AddressReconfiguration, is_insecure};
 use crate::association::addresses::AddressRules;
 use crate::association::capabilities::Capabilities;
 use crate::association::cookie::Cookie;
@@ -30,6 +31,11 @@ impl Association {
         self.begin_re_configuration(cookie.peer_initial_tsn);
         self.extensions = cookie.capabilities.extensions;
         self.authenticate_by(cookie.declarations.as_deref(), context);
+        self.address_reconfiguration = AddressReconfiguration::agreed(
+            cookie.capabilities.extensions,
+            cookie.local_initial_tsn,
+            cookie.peer_initial_tsn,
+        );
         self.report_failed_messages(context);
         self.receiver.restart(
             cookie.peer_initial_tsn,
@@ -160,6 +166,11 @@ impl Association {
                 }
             };
         parameters.agree_on_error_detection(context.config.alternate_error_detection);
+        if is_insecure(parameters.extensions, context.config) {
+            // RFC 5061 section 6: no COOKIE ECHO.
+            self.refuse_init_ack("INIT ACK with ASCONF and without AUTH", context);
+            return;
+        }
         let Some(cookie) = parameters.cookie else {
             let missing = [ParameterType::STATE_COOKIE.to_be_bytes()];
             self.send_abort(
@@ -209,6 +220,8 @@ impl Association {
         self.extensions = agreed.extensions;
         self.begin_re_configuration(initial_tsn);
         self.sender.agree_on(agreed.extensions);
+        self.address_reconfiguration =
+            AddressReconfiguration::agreed(agreed.extensions, self.local_initial_tsn, initial_tsn);
         self.receiver = Receiver::new(
             initial_tsn,
             agreed.inbound_streams,

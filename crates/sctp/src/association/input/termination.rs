@@ -40,6 +40,9 @@ impl Association {
         parsed: &Packet<'_>,
         context: &mut Context<'_>,
     ) -> bool {
+        if self.ignores(from, parsed, context.now) {
+            return false;
+        }
         if self.peer_tag == 0 || parsed.header().verification_tag != self.peer_tag {
             return false;
         }

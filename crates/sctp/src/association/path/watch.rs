@@ -112,7 +112,12 @@ impl Path {
 
     /// Ends that: the association is being shut down.
     pub(crate) fn stop_heartbeats(&mut self) {
-        self.heartbeats = Heartbeats::default();
+        if self.state == PathState::Unconfirmed {
+            // The answer that is on its way still confirms the address: there may be no other one.
+            self.heartbeats.stop();
+        } else {
+            self.heartbeats = Heartbeats::default();
+        }
         self.mtu.end();
     }
 

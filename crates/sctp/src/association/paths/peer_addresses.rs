@@ -36,7 +36,12 @@ impl Association {
             };
             let config = context.config;
             let make = |id| Path::new(id, address, PathState::Unconfirmed, config);
-            if self.paths.len() < config.max_peer_addresses && self.paths.add(make).is_some() {
+            if self.paths.len() < config.max_peer_addresses
+                && let Some(id) = self.paths.add(make)
+            {
+                if let Some(path) = self.paths.get_mut(id) {
+                    path.set_source(self.local_addresses.source_for(*remote), config);
+                }
                 self.addresses_changed();
             } else {
                 context.statistics.drops.addresses += 1;
@@ -47,9 +52,9 @@ impl Association {
     /// Removes a path. What names it goes elsewhere: chunks that were sent on it are to be sent again, and
     /// answers that wait for it go where data goes.
     pub(in crate::association) fn forget_path(&mut self, path_id: PathId) {
+        self.paths.remove(path_id);
         let alternate = self.alternate_path(path_id);
         self.sender.forget_path(path_id, alternate);
-        self.paths.remove(path_id);
         if self.routing.primary == path_id {
             self.routing.primary = alternate;
         }
@@ -61,6 +66,21 @@ impl Association {
         self.addresses_changed();
         self.choose_current();
         self.begin_burst();
+    }
+
+    /// The peer has deleted an address, which belongs to the association no more (RFC 5061 section 5.3, rule
+    /// F13). If it was the primary one, data stays where it goes now (rule F12).
+    pub(in crate::association) fn remove_path(
+        &mut self,
+        path_id: PathId,
+        context: &mut Context<'_>,
+    ) {
+        self.report_path_change(path_id, PathChange::Removed, context);
+        let primary = self.routing.primary;
+        self.forget_path(path_id);
+        if self.routing.primary != primary {
+            self.report_path_change(self.routing.primary, PathChange::MadePrimary, context);
+        }
     }
 
     /// Takes up what the INIT ACK from `source` says of the peer's addresses: these and `source`

@@ -1,6 +1,6 @@
 //! Peers with several addresses (RFC 9260 sections 5.1.2, 5.2, 5.4, 6.4 and 8; RFC 7829).
 
-mod network;
+pub(crate) mod network;
 
 mod failover;
 mod path_mtu;

@@ -1,7 +1,7 @@
 //! Two hosts with an address in each of several networks that can be cut, on a clock that goes from
 //! event to event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ pub(crate) struct Sent {
     pub(crate) from: usize,
     /// The network that it went through.
     pub(crate) network: u8,
+    /// The address that it came from.
+    pub(crate) source: IpAddr,
     pub(crate) packet: Bytes,
 }
 
@@ -55,6 +57,12 @@ pub(crate) struct Network {
     carries: [usize; 4],
     /// Of each packet, the probability to be lost.
     pub(crate) loss: f64,
+    /// Of each packet, the probability to arrive twice.
+    pub(crate) duplicates: f64,
+    /// How much later than others a packet may arrive.
+    pub(crate) jitter: Duration,
+    /// Addresses that hosts have lost: nothing comes from there or arrives there.
+    pub(crate) lost_addresses: BTreeSet<IpAddr>,
     pub(crate) rng: ChaCha12Rng,
     on_the_way: BTreeMap<(Instant, u64), (usize, PathAddress, Bytes)>,
     count: u64,
@@ -107,6 +115,9 @@ impl Network {
             is_up: [true; 4],
             carries: [usize::MAX; 4],
             loss: 0.0,
+            duplicates: 0.0,
+            jitter: Duration::ZERO,
+            lost_addresses: BTreeSet::new(),
             rng: ChaCha12Rng::seed_from_u64(1),
             on_the_way: BTreeMap::new(),
             count: 0,
@@ -232,35 +243,60 @@ impl Network {
         for host in [CLIENT, SERVER] {
             while let Some(transmit) = self.hosts[host].endpoint.poll_transmit(self.now) {
                 let network = network_of(transmit.path.remote);
+                let source = transmit
+                    .path
+                    .local
+                    .unwrap_or_else(|| self.source_of(host, network));
                 self.sent.push(Sent {
                     time: self.now,
                     from: host,
                     network,
+                    source,
                     packet: transmit.packet.clone(),
                 });
-                let is_known = transmit.path.remote == address(1 - host, network);
+                let is_known = transmit.path.remote == address(1 - host, network)
+                    && !self.lost_addresses.contains(&transmit.path.remote)
+                    && !self.lost_addresses.contains(&source);
                 let fits = transmit.packet.len() <= self.carries[usize::from(network)];
                 let passes = self.is_up[usize::from(network)] && (fits || transmit.may_fragment);
                 let is_lost = self.loss > 0.0 && self.rng.random_bool(self.loss);
                 if is_known && passes && !is_lost {
                     let from = PathAddress {
                         local: Some(transmit.path.remote),
-                        remote: transmit
-                            .path
-                            .local
-                            .unwrap_or_else(|| address(host, network)),
+                        remote: source,
                         encapsulation_port: transmit.path.encapsulation_port,
                     };
-                    self.count += 1;
-                    let arrival = (self.now + DELAY, self.count);
-                    self.on_the_way
-                        .insert(arrival, (1 - host, from, transmit.packet));
+                    let is_doubled = self.duplicates > 0.0 && self.rng.random_bool(self.duplicates);
+                    for _ in 0..=u8::from(is_doubled) {
+                        let jitter = self.jitter.mul_f64(self.rng.random());
+                        self.count += 1;
+                        let arrival = (self.now + DELAY + jitter, self.count);
+                        self.on_the_way
+                            .insert(arrival, (1 - host, from, transmit.packet.clone()));
+                    }
                 }
             }
             while let Some(event) = self.hosts[host].endpoint.poll_event() {
                 self.hosts[host].events.push((self.now, event));
             }
         }
+    }
+
+    /// The address that the host itself chooses for packets into a network: the one that it has there, or
+    /// else, when its addresses change, another one.
+    fn source_of(&self, host: usize, network: u8) -> IpAddr {
+        let there = address(host, network);
+        let endpoint = &self.hosts[host].endpoint;
+        let ids = self.hosts[host].events.iter().rev();
+        let id = ids.filter_map(|(_, event)| match event {
+            Event::CommunicationUp { id, .. } => Some(*id),
+            _ => None,
+        });
+        id.filter_map(|id| endpoint.status(id))
+            .find(|status| status.extensions.address_reconfiguration)
+            .map(|status| status.local_addresses)
+            .filter(|ours| !ours.is_empty() && !ours.contains(&there))
+            .map_or(there, |ours| ours[0])
     }
 
     /// Moves the clock by `duration`, doing what is due on the way.
