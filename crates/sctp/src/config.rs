@@ -144,6 +144,9 @@ pub struct AssociationConfig {
     /// Whether addresses are changed with a peer that does not authenticate its chunks, too (RFC 5061
     /// demands it in section 4.1). Whoever sees the packets of such an association can redirect it.
     pub address_reconfiguration_without_authentication: bool,
+    /// Adaptation Code Point: the adaptation layer that peers are told of in INIT and INIT ACK (RFC 5061
+    /// section 4.2.6; RFC 6458 `SCTP_ADAPTATION_LAYER`); `None`: none.
+    pub adaptation_code_point: Option<u32>,
     /// HEARTBEATs of the peer that wait for their answers; at least 1. Above it, or when the answers
     /// would not fit into one packet, they are not answered.
     pub max_pending_heartbeat_acks: usize,
@@ -255,6 +258,7 @@ impl Default for AssociationConfig {
             hmac_identifiers: vec![HmacIdentifier::SHA_256, HmacIdentifier::SHA_1],
             alternate_error_detection: None,
             address_reconfiguration_without_authentication: false,
+            adaptation_code_point: None,
             max_pending_heartbeat_acks: 8,
             guaranteed_receive_bytes: 8192,
         }

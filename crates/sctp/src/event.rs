@@ -177,6 +177,14 @@ pub enum Event {
         /// The error causes as they came: code, length and value of each.
         causes: Bytes,
     },
+    /// The peer has an adaptation layer above SCTP, and says which (RFC 5061 section 4.2.6; RFC 6458
+    /// `SCTP_ADAPTATION_INDICATION`). It comes after `CommunicationUp` or `Restart`.
+    AdaptationLayer {
+        /// The association.
+        id: AssociationId,
+        /// Adaptation Code Point.
+        code_point: u32,
+    },
     /// The peer has answered a change of our addresses that it was asked for (RFC 5061).
     AddressChangeAnswered {
         /// The association.

@@ -14,6 +14,8 @@ pub(crate) struct Capabilities {
     pub(crate) inbound_streams: u16,
     /// Extensions.
     pub(crate) extensions: Extensions,
+    /// Adaptation Code Point (RFC 5061 section 4.2.6): in an offer ours, in what was agreed on the peer's.
+    pub(crate) adaptation_code_point: Option<u32>,
 }
 
 impl Capabilities {
@@ -27,16 +29,23 @@ impl Capabilities {
                 zero_checksum: accepts_zero_checksum(config),
                 ..config.extensions
             },
+            adaptation_code_point: config.adaptation_code_point,
         }
     }
 
     /// What is left of our offer once the peer has said in `init`, its INIT or INIT ACK, what it offers;
-    /// `extensions` are those that its parameters announce.
-    pub(crate) fn agreed_with(self, init: &Init<'_>, extensions: Extensions) -> Capabilities {
+    /// `extensions` are those that its parameters announce, and `adaptation_code_point` is there, too.
+    pub(crate) fn agreed_with(
+        self,
+        init: &Init<'_>,
+        extensions: Extensions,
+        adaptation_code_point: Option<u32>,
+    ) -> Capabilities {
         Capabilities {
             outbound_streams: self.outbound_streams.min(init.inbound_streams),
             inbound_streams: self.inbound_streams.min(init.outbound_streams),
             extensions: self.extensions.intersection(extensions),
+            adaptation_code_point,
         }
     }
 }
@@ -46,8 +55,13 @@ pub(crate) fn accepts_zero_checksum(config: &AssociationConfig) -> bool {
     config.extensions.zero_checksum && config.alternate_error_detection.is_some()
 }
 
-/// Writes the parameters that announce extensions, other than those with contents of their own.
-pub(crate) fn announce(extensions: Extensions, parameters: &mut ParameterBuffer) {
+/// Writes the parameters that announce extensions, other than those with contents of their own, and our
+/// adaptation layer.
+pub(crate) fn announce(offered: Capabilities, parameters: &mut ParameterBuffer) {
+    let extensions = offered.extensions;
+    if let Some(code_point) = offered.adaptation_code_point {
+        let _ = parameters.push(&Parameter::AdaptationLayerIndication { code_point });
+    }
     let chunk_types = chunk_types(extensions);
     if !chunk_types.is_empty() {
         let _ = parameters.push(&Parameter::SupportedExtensions(ChunkTypeList::new(
@@ -127,6 +141,7 @@ mod tests {
             outbound_streams: 10,
             inbound_streams: 20,
             extensions: Extensions::NONE,
+            adaptation_code_point: None,
         };
         let parameters = ParameterBuffer::new();
         let agreed = |outbound_streams, inbound_streams| {
@@ -138,12 +153,13 @@ mod tests {
                 initial_tsn: Tsn(1),
                 parameters: parameters.parameters(),
             };
-            offered.agreed_with(&init, Extensions::ALL)
+            offered.agreed_with(&init, Extensions::ALL, None)
         };
         let less = Capabilities {
             outbound_streams: 7,
             inbound_streams: 5,
             extensions: Extensions::NONE,
+            adaptation_code_point: None,
         };
         assert_eq!(agreed(5, 7), less);
         assert_eq!(agreed(u16::MAX, u16::MAX), offered);
@@ -154,7 +170,13 @@ mod tests {
         for bits in 0..=Extensions::ALL.bits() {
             let mut extensions = Extensions::from_bits(bits);
             let mut parameters = ParameterBuffer::new();
-            announce(extensions, &mut parameters);
+            let offered = Capabilities {
+                outbound_streams: 1,
+                inbound_streams: 1,
+                extensions,
+                adaptation_code_point: None,
+            };
+            announce(offered, &mut parameters);
             let understood = parameters
                 .parameters()
                 .iter()

@@ -40,6 +40,9 @@ mod flags {
 const PLAIN: u8 = 0x08;
 const EXTENDED: u8 = 0x10;
 
+/// What the byte of the extensions says beside them: there is an Adaptation Code Point.
+const ADAPTATION: u8 = 0x80;
+
 /// The creation time is carried modulo this, in microseconds: 12 days, where the key that signed it
 /// counts for twice its lifetime, four days at most.
 const TIME_MODULUS: u64 = 1 << 40;
@@ -291,8 +294,9 @@ fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
         outbound_streams,
         inbound_streams,
         extensions,
+        adaptation_code_point,
     } = cookie.capabilities;
-    let version = if extensions.is_empty() {
+    let version = if extensions.is_empty() && adaptation_code_point.is_none() {
         PLAIN
     } else {
         EXTENDED
@@ -320,8 +324,10 @@ fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
     }
     bytes.extend_from_slice(&outbound_streams.to_be_bytes());
     bytes.extend_from_slice(&inbound_streams.to_be_bytes());
-    if !extensions.is_empty() {
-        bytes.push(extensions.bits());
+    if version == EXTENDED {
+        let adaptation = adaptation_code_point.map_or(0, |_| ADAPTATION);
+        bytes.push(extensions.bits() | adaptation);
+        bytes.extend(adaptation_code_point.into_iter().flat_map(u32::to_be_bytes));
     }
     if let Some(life) = cookie.life {
         bytes.extend_from_slice(&(life.as_millis() as u32).to_be_bytes());
@@ -356,14 +362,22 @@ fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
     let local_initial_tsn = Tsn(rest.try_get_u32().ok()?);
     let peer_initial_tsn = Tsn(rest.try_get_u32().ok()?);
     let peer_a_rwnd = rest.try_get_u32().ok()?;
+    let outbound_streams = rest.try_get_u16().ok()?;
+    let inbound_streams = rest.try_get_u16().ok()?;
+    let extended = if is_extended {
+        rest.try_get_u8().ok()?
+    } else {
+        0
+    };
+    let adaptation_code_point = match extended & ADAPTATION {
+        0 => None,
+        _ => Some(rest.try_get_u32().ok()?),
+    };
     let capabilities = Capabilities {
-        outbound_streams: rest.try_get_u16().ok()?,
-        inbound_streams: rest.try_get_u16().ok()?,
-        extensions: if is_extended {
-            Extensions::from_bits(rest.try_get_u8().ok()?)
-        } else {
-            Extensions::NONE
-        },
+        outbound_streams,
+        inbound_streams,
+        extensions: Extensions::from_bits(extended),
+        adaptation_code_point,
     };
     let life = match first & flags::LIFE {
         0 => None,

@@ -167,7 +167,8 @@ impl Association {
                         && self.requires_authentication(chunk.chunk_type()) =>
                 {
                     context.statistics.drops.not_authenticated += 1;
-                    true
+                    // RFC 5061 section 5.2, rule D5: what follows is discarded, too.
+                    !matches!(chunk, Chunk::Asconf(_))
                 }
                 Ok(chunk) if seen.repeats(&chunk) => {
                     context.statistics.drops.chunks += 1;

@@ -70,9 +70,9 @@ use rand_chacha::ChaCha12Rng;
 
 pub(crate) use icmp::IcmpOutcome;
 
+use address_reconfiguration::AddressReconfiguration;
 use authentication::{Authentication, Declaration, SharedKeys};
 use capabilities::accepts_zero_checksum;
-use address_reconfiguration::AddressReconfiguration;
 use control_queue::ControlQueue;
 use cookie::{Cookie, TieTags};
 use local_addresses::LocalAddresses;
@@ -140,6 +140,8 @@ pub(crate) struct Association {
     authentication: Option<Box<Authentication>>,
     /// Our INIT or INIT ACK accepted packets without a checksum (RFC 9653).
     accepts_zero_checksum: bool,
+    /// The peer's (RFC 5061 section 4.2.6).
+    adaptation_code_point: Option<u32>,
     receiver: Receiver,
     sender: Sender,
     /// On the side that opened it, until it is up.
@@ -190,6 +192,7 @@ impl Association {
             extensions: Extensions::NONE,
             authentication,
             accepts_zero_checksum: accepts_zero_checksum(config),
+            adaptation_code_point: None,
             receiver: Receiver::new(Tsn(0), 0, false, config),
             sender: Sender::new(
                 initial_tsn,
@@ -249,6 +252,7 @@ impl Association {
             extensions: cookie.capabilities.extensions,
             authentication: authentication.map(Box::new),
             accepts_zero_checksum: accepts_zero_checksum(config),
+            adaptation_code_point: cookie.capabilities.adaptation_code_point,
             receiver: Receiver::new(
                 cookie.peer_initial_tsn,
                 cookie.capabilities.inbound_streams,

@@ -187,7 +187,7 @@ impl Association {
         }
         write_supported(&mut parameters, self.local_addresses.usable());
         let offered = Capabilities::offered(context.config);
-        announce(offered.extensions, &mut parameters);
+        announce(offered, &mut parameters);
         write_declarations(
             self.authentication.as_ref().map(|own| own.local()),
             self.accepts_zero_checksum

@@ -179,6 +179,8 @@ pub(crate) struct SetupParameters<'a> {
     /// The kinds of addresses that the peer can send to, as far as it says so (sections 3.3.2.1.5
     /// and 5.1.2): `None` when it does not.
     pub(crate) supported: Option<Families>,
+    /// Adaptation Code Point (RFC 5061 section 4.2.6).
+    pub(crate) adaptation_code_point: Option<u32>,
     /// The extensions that the peer announces.
     pub(crate) extensions: Extensions,
     /// The peer understands I-FORWARD-TSN.
@@ -261,6 +263,9 @@ impl<'a> SetupParameters<'a> {
                 } => {
                     found.life_span_increment.get_or_insert(life_span_increment);
                 }
+                Parameter::AdaptationLayerIndication { code_point } => {
+                    found.adaptation_code_point.get_or_insert(code_point);
+                }
                 Parameter::HostNameAddress(_) => return Err(ParameterFault::HostName(tlv)),
                 Parameter::Ipv4Address(address) => found.peer.add(address.into(), rules),
                 Parameter::Ipv6Address(address) => found.peer.add(address.into(), rules),
@@ -335,7 +340,8 @@ fn is_recognized(parameter_type: ParameterType, offered: Extensions) -> bool {
         | ParameterType::HOST_NAME_ADDRESS
         | ParameterType::SUPPORTED_ADDRESS_TYPES
         | ParameterType::ECN_CAPABLE
-        | ParameterType::PADDING => true,
+        | ParameterType::PADDING
+        | ParameterType::ADAPTATION_LAYER_INDICATION => true,
         ParameterType::RANDOM | ParameterType::CHUNKS | ParameterType::HMAC_ALGO => {
             offered.authentication
         }

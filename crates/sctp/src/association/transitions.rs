@@ -28,11 +28,22 @@ impl Association {
             });
         }
         self.report_missing_authentication(context);
+        self.report_adaptation_layer(context);
         self.start_heartbeats(context);
         self.begin_burst();
         self.watch_window(context);
         if self.shutdown.is_requested() {
             self.begin_shutdown(context);
+        }
+    }
+
+    /// Tells which adaptation layer the peer has, if it has said so.
+    pub(super) fn report_adaptation_layer(&self, context: &mut Context<'_>) {
+        if let Some(code_point) = self.adaptation_code_point {
+            context.events.push_back(Event::AdaptationLayer {
+                id: self.id,
+                code_point,
+            });
         }
     }
 

@@ -268,7 +268,7 @@ impl Endpoint {
         let address = self.reply_address(contents.to, header.source_port, init.initiate_tag);
         let local = &self.local_addresses;
         let max = self.replies.max_packet();
-        let agreed = contents.offered.agreed_with(init, parameters.extensions);
+        let agreed = agreed(&contents, init, parameters);
         let address = ReplyAddress {
             protection: Protection {
                 zero_checksum: agreed.extensions.zero_checksum,
@@ -312,7 +312,7 @@ impl Endpoint {
             .chain(parameters.peer.addresses.iter().copied())
             .filter(|remote| *remote != contents.to.remote)
             .collect();
-        let capabilities = contents.offered.agreed_with(init, parameters.extensions);
+        let capabilities = agreed(contents, init, parameters);
         let declarations = contents
             .declaration
             .as_ref()
@@ -625,6 +625,22 @@ fn origin(from: PathAddress, header: &CommonHeader) -> CookieOrigin {
     }
 }
 
+/// What our INIT ACK and the INIT agree on.
+fn agreed(
+    contents: &InitAckContents,
+    init: &Init<'_>,
+    parameters: &SetupParameters<'_>,
+) -> Capabilities {
+    let SetupParameters {
+        extensions,
+        adaptation_code_point,
+        ..
+    } = *parameters;
+    contents
+        .offered
+        .agreed_with(init, extensions, adaptation_code_point)
+}
+
 /// The State Cookie, our addresses, and what was not recognized in the INIT as far as it fits
 /// (section 3.2.2) into a packet of `max` bytes.
 fn init_ack_parameters(
@@ -637,7 +653,7 @@ fn init_ack_parameters(
     let mut parameters = ParameterBuffer::new();
     // The cookie is shorter than any parameter may be.
     let _ = parameters.push(&Parameter::StateCookie(cookie));
-    announce(contents.offered.extensions, &mut parameters);
+    announce(contents.offered, &mut parameters);
     write_declarations(
         contents.declaration.as_ref(),
         contents

@@ -363,6 +363,7 @@ impl Association {
                     local_port: context.local_port,
                     peer_port: self.peer_port,
                     verification_tag: self.peer_tag,
+                    protection: self.protection(),
                 };
                 context.replies.push(address, |writer| answer.write(writer));
             }

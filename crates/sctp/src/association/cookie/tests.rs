@@ -40,6 +40,7 @@ impl Signing {
                 outbound_streams: 6,
                 inbound_streams: 7,
                 extensions: Extensions::NONE,
+                adaptation_code_point: None,
             },
             declarations: None,
             tie_tags: TieTags::default(),
@@ -72,6 +73,7 @@ fn full(signing: &Signing) -> Cookie {
         life: Some(Duration::from_millis(61_234)),
         capabilities: Capabilities {
             extensions: Extensions::ALL,
+            adaptation_code_point: Some(10),
             ..signing.cookie().capabilities
         },
         declarations: Some(Box::new(Declarations {

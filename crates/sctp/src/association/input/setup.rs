@@ -31,6 +31,7 @@ impl Association {
         self.begin_re_configuration(cookie.peer_initial_tsn);
         self.extensions = cookie.capabilities.extensions;
         self.authenticate_by(cookie.declarations.as_deref(), context);
+        self.adaptation_code_point = cookie.capabilities.adaptation_code_point;
         self.address_reconfiguration = AddressReconfiguration::agreed(
             cookie.capabilities.extensions,
             cookie.local_initial_tsn,
@@ -67,6 +68,7 @@ impl Association {
             inbound_streams: cookie.capabilities.inbound_streams,
         });
         self.report_missing_authentication(context);
+        self.report_adaptation_layer(context);
     }
 
     /// Section 5.2.4, action B: both sides opened at the same time.
@@ -195,7 +197,11 @@ impl Association {
             outbound_streams: self.sender.streams(),
             ..Capabilities::offered(context.config)
         };
-        let agreed = offered.agreed_with(init, parameters.extensions);
+        let agreed = offered.agreed_with(
+            init,
+            parameters.extensions,
+            parameters.adaptation_code_point,
+        );
         self.learn_peer(init.initial_tsn, agreed, init.a_rwnd, context);
         if let Some(authentication) = &mut self.authentication {
             authentication.agree(parameters.declaration.take());
@@ -218,6 +224,7 @@ impl Association {
         context: &mut Context<'_>,
     ) {
         self.extensions = agreed.extensions;
+        self.adaptation_code_point = agreed.adaptation_code_point;
         self.begin_re_configuration(initial_tsn);
         self.sender.agree_on(agreed.extensions);
         self.address_reconfiguration =

@@ -143,3 +143,52 @@ fn auth_is_announced_with_it_whether_or_not_it_is_asked_for() {
             .authentication
     );
 }
+
+/// The code points that the user was told of.
+fn code_points(events: &[Event]) -> Vec<u32> {
+    let code_points = events.iter().filter_map(|event| match event {
+        Event::AdaptationLayer { code_point, .. } => Some(*code_point),
+        _ => None,
+    });
+    code_points.collect()
+}
+
+#[test]
+fn both_users_are_told_of_the_adaptation_layer_of_the_other_side() {
+    for extensions in [Extensions::NONE, asconf_alone()] {
+        let config = with_asconf(quiet()).extensions(extensions);
+        let client = config.clone().adaptation_code_point(Some(7));
+        let server = config.adaptation_code_point(Some(u32::MAX));
+        let mut pair = crate::common::Pair::with(client, server);
+        pair.establish();
+        assert_eq!(code_points(&pair.client.events), [u32::MAX]);
+        assert_eq!(code_points(&pair.server.events), [7]);
+    }
+}
+
+#[test]
+fn without_an_adaptation_layer_nobody_is_told_of_one() {
+    let mut pair = crate::common::Pair::with(quiet(), quiet().adaptation_code_point(Some(1)));
+    pair.establish();
+    assert_eq!(code_points(&pair.client.events), [1]);
+    assert_eq!(code_points(&pair.server.events), []);
+}
+
+#[test]
+fn an_adaptation_layer_indication_is_recognized_without_any_extension() {
+    let parameters = parameters(&[Parameter::AdaptationLayerIndication { code_point: 5 }]);
+    let mut scripted = Scripted::alone(quiet());
+    let init = Init {
+        parameters: parameters.parameters(),
+        ..init()
+    };
+    scripted.give_packet(packet(0, &[Chunk::Init(init)]));
+    let packets = scripted.take();
+    let [Chunk::InitAck(answer)] = chunks(&packets[0])[..] else {
+        panic!("an INIT ACK: {packets:?}");
+    };
+    let unrecognized = answer.parameters.iter().flatten();
+    let unrecognized =
+        unrecognized.filter(|found| matches!(found, Parameter::UnrecognizedParameter(_)));
+    assert_eq!(unrecognized.count(), 0);
+}
