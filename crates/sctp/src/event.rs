@@ -7,8 +7,7 @@ use bytes::Bytes;
 use crate::packet::Causes;
 use crate::{
     AddressChange, AddressChangeRefusal, AssociationId, AuthenticationIndication, PathAddress,
-    ReConfigurationOutcome, SendInfo,
-    StreamDirection,
+    ReConfigurationOutcome, SendInfo, StreamDirection,
 };
 
 /// Something that happened to an association.

@@ -1,5 +1,6 @@
 //! Addresses that change while the association is up (RFC 5061).
 
+mod authenticated;
 mod changes;
 mod peer;
 mod random_changes;

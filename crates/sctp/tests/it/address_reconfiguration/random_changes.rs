@@ -32,6 +32,11 @@ fn play(seed: u64) {
             .nodelay(rng.random_bool(0.5))
             .bundling(rng.random_bool(0.8)),
     );
+    let config = if rng.random_bool(0.5) {
+        config.extensions("auth,asconf".parse().expect("names"))
+    } else {
+        config
+    };
     let networks = rng.random_range(1..4);
     let mut network = Network::with(networks, config.clone(), config);
     network.establish();
@@ -93,7 +98,7 @@ fn play(seed: u64) {
 
 #[test]
 fn data_flows_and_both_sides_agree_whatever_changes() {
-    for seed in 0..150 {
+    for seed in 0..200 {
         // The seed of a failure.
         println!("seed {seed}");
         play(seed);
