@@ -11,6 +11,9 @@ pub(crate) enum Command {
     Send(TextMessage),
     Primary(IpAddr),
     Heartbeat(IpAddr),
+    /// A shared key: its identifier and its secret.
+    Key(u16, Bytes),
+    ActiveKey(u16),
     /// Outbound streams; all of them when there is none.
     Reset(Vec<u16>),
     AddStreams(u16),
@@ -68,6 +71,14 @@ impl Command {
             }
             "/primary" => address().map(Command::Primary),
             "/heartbeat" => address().map(Command::Heartbeat),
+            "/key" => {
+                let (key, secret) = value(&argument);
+                key.zip(word(&secret).and_then(bytes_of_hex))
+                    .map(|(key, secret)| Command::Key(key, secret))
+            }
+            "/active-key" => word(&argument)
+                .and_then(|word| word.parse().ok())
+                .map(Command::ActiveKey),
             "/reset" => streams(&argument).map(Command::Reset),
             "/add-streams" => word(&argument)
                 .and_then(|word| word.parse().ok())
@@ -93,6 +104,8 @@ impl Command {
             Command::Send(_)
             | Command::Primary(_)
             | Command::Heartbeat(_)
+            | Command::Key(..)
+            | Command::ActiveKey(_)
             | Command::Reset(_)
             | Command::AddStreams(_)
             | Command::Paths
@@ -111,7 +124,7 @@ pub(crate) struct Usage {
 }
 
 /// Every command, in the order in which they are told.
-pub(crate) const USAGES: [Usage; 16] = [
+pub(crate) const USAGES: [Usage; 18] = [
     Usage {
         line: "/stream N TEXT",
         meaning: "send TEXT on stream N; can be combined with /unordered",
@@ -139,6 +152,14 @@ pub(crate) const USAGES: [Usage; 16] = [
     Usage {
         line: "/heartbeat ADDRESS",
         meaning: "send a HEARTBEAT to this address of the peer now",
+    },
+    Usage {
+        line: "/key ID HEX",
+        meaning: "set shared key ID, the secret in hexadecimal digits",
+    },
+    Usage {
+        line: "/active-key ID",
+        meaning: "authenticate what is sent from now on with shared key ID",
     },
     Usage {
         line: "/reset [STREAM…]",
@@ -264,6 +285,18 @@ fn value<T: std::str::FromStr>(line: &Bytes) -> (Option<T>, Bytes) {
     (value.and_then(|value| value.parse().ok()), rest)
 }
 
+/// The bytes that hexadecimal digits stand for.
+fn bytes_of_hex(digits: &str) -> Option<Bytes> {
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    let byte = |&[high, low]: &[u8; 2]| {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        Some((digit(high)? << 4 | digit(low)?) as u8)
+    };
+    pairs.iter().map(byte).collect()
+}
+
 /// The streams in a list of words.
 fn streams(list: &[u8]) -> Option<Vec<u16>> {
     let words = std::str::from_utf8(list).ok()?.split_ascii_whitespace();
@@ -358,6 +391,13 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_hexadecimal() {
+        let secret = Bytes::from_static(&[0xab, 0x0f]);
+        assert_eq!(read(b"/key 7 aB0f"), Ok(Command::Key(7, secret)));
+        assert_eq!(read(b"/active-key 7"), Ok(Command::ActiveKey(7)));
+    }
+
+    #[test]
     fn streams_are_listed() {
         assert_eq!(read(b"/reset"), Ok(Command::Reset(vec![])));
         assert_eq!(read(b"/reset 1  65535"), Ok(Command::Reset(vec![1, 65535])));
@@ -423,6 +463,13 @@ mod tests {
             b"/priority 1.5 text",
             b"/rtx 1 /priority 2 text",
             b"/lifetime 1s /lifetime 2s text",
+            b"/key 1",
+            b"/key 1 abc",
+            b"/key 1 xy",
+            b"/key 65536 ab",
+            b"/key 1 ab cd",
+            b"/active-key",
+            b"/active-key -1",
             b"/reset all",
             b"/reset 65536",
             b"/add-streams",

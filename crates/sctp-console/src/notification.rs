@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use sctp::packet::Causes;
 use sctp_net::{
-    Association, CloseCause, Notification, PathChange, PathState, ReConfigurationOutcome,
-    StreamDirection,
+    Association, AuthenticationIndication, CloseCause, Notification, PathChange, PathState,
+    ReConfigurationOutcome, StreamDirection,
 };
 
 use crate::record::{Record, Subject};
@@ -80,6 +80,19 @@ pub(crate) fn during(subject: Subject, notification: Notification) -> Record {
             .with("outbound_streams", outbound_streams)
             .with("inbound_streams", inbound_streams),
         Notification::SenderDry => named("SENDER_DRY_EVENT"),
+        Notification::Authentication(indication) => {
+            let named = named("AUTHENTICATION_EVENT");
+            match indication {
+                AuthenticationIndication::NewKey { key } => {
+                    named.with("indication", "NEW_KEY").with("key", key)
+                }
+                AuthenticationIndication::FreeKey { key } => {
+                    named.with("indication", "FREE_KEY").with("key", key)
+                }
+                AuthenticationIndication::NoAuthentication => named.with("indication", "NO_AUTH"),
+                other => named.with("indication", format!("{other:?}")),
+            }
+        }
         Notification::StreamReset {
             direction,
             streams,

@@ -3,7 +3,10 @@
 
 use std::time::Instant;
 
-use sctp::{AbandonedMessages, ReConfigurationError, StreamError, StreamReset, StreamScheduler};
+use bytes::Bytes;
+use sctp::{
+    AbandonedMessages, KeyError, ReConfigurationError, StreamError, StreamReset, StreamScheduler,
+};
 use tokio::sync::oneshot;
 
 use crate::association::Association;
@@ -80,6 +83,51 @@ impl Association {
         incoming: u16,
     ) -> Result<(), ExtensionError<ReConfigurationError>> {
         self.call(move |engine, now, id| engine.add_streams(now, id, outgoing, incoming))
+            .await
+    }
+
+    /// Sets an endpoint pair shared key of the association (RFC 4895 section 6.1; RFC 6458 section 8.3.3). The peer
+    /// needs the same secret under the same identifier.
+    ///
+    /// # Errors
+    ///
+    /// When the association does not authenticate, or has ended, or the secret is longer than 65,535 bytes.
+    pub async fn set_shared_key(
+        &self,
+        key: u16,
+        secret: Bytes,
+    ) -> Result<(), ExtensionError<KeyError>> {
+        self.call(move |engine, now, id| engine.set_shared_key(now, Some(id), key, &secret))
+            .await
+    }
+
+    /// Authenticates messages that are sent from now on with a key (RFC 6458 section 8.1.18).
+    ///
+    /// # Errors
+    ///
+    /// When there is no such key, or the association does not authenticate or has ended.
+    pub async fn set_active_key(&self, key: u16) -> Result<(), ExtensionError<KeyError>> {
+        self.call(move |engine, now, id| engine.set_active_key(now, Some(id), key))
+            .await
+    }
+
+    /// Sends no more messages with a key than those that wait already (RFC 6458 section 8.3.4).
+    ///
+    /// # Errors
+    ///
+    /// When there is no such key, it is the active one, or the association has ended.
+    pub async fn deactivate_key(&self, key: u16) -> Result<(), ExtensionError<KeyError>> {
+        self.call(move |engine, now, id| engine.deactivate_key(now, Some(id), key))
+            .await
+    }
+
+    /// Deletes a key that was deactivated and is not needed any more (RFC 6458 section 8.3.5).
+    ///
+    /// # Errors
+    ///
+    /// When there is no such key, it is in use, or the association has ended.
+    pub async fn delete_key(&self, key: u16) -> Result<(), ExtensionError<KeyError>> {
+        self.call(move |engine, now, id| engine.delete_key(now, Some(id), key))
             .await
     }
 

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use sctp::{PathAddress, PathChange, PathState, ReConfigurationOutcome, SendInfo, StreamDirection};
+use sctp::{
+    AuthenticationIndication, PathAddress, PathChange, PathState, ReConfigurationOutcome, SendInfo,
+    StreamDirection,
+};
 use tokio::sync::Notify;
 
 /// Something that happened to an association (RFC 6458 section 6.1).
@@ -47,6 +50,9 @@ pub enum Notification {
     /// Everything that was sent is acknowledged (`SCTP_SENDER_DRY_EVENT`). Only when
     /// [`AssociationConfig::sender_dry_events`](field@crate::AssociationConfig::sender_dry_events) asks for it.
     SenderDry,
+    /// Something happened to the authentication of the association, or to one of its keys
+    /// (`SCTP_AUTHENTICATION_EVENT`).
+    Authentication(AuthenticationIndication),
     /// Streams were reset at the peer's request or ours, or the peer refused that
     /// (`SCTP_STREAM_RESET_EVENT`, RFC 6525 section 6.1.1).
     StreamReset {

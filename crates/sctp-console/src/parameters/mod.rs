@@ -258,6 +258,9 @@ mod tests {
             "bytes" => ["12345", "12346"],
             "none|timed:TIME|rtx:N|prio:N" => ["timed:200ms", "rtx:2"],
             "name" => ["wfq", "rr"],
+            "chunk types|none" => ["data,i-data", "130"],
+            "algorithms" => ["sha-1,sha-256", "sha-1"],
+            "none|dtls|tests" => ["dtls", "tests"],
             "names|all|none" => ["auth,idata", "add-streams"],
             _ => ["13", "14"],
         };
@@ -361,6 +364,13 @@ mod tests {
         assert!(error("a_rwnd=1k").contains("1500 to"));
         assert!(error("max_burst=0").contains("from 1 to"));
         assert!(error("nodelay=maybe").contains("true or false"));
+        assert!(error("extensions=quic").contains("pr, auth"));
+        assert!(error("stream_scheduler=lifo").contains("fcfs"));
+        assert!(error("re_configuration_policy=some").contains("add-streams"));
+        assert!(error("default_pr_policy=rtx").contains("rtx:2"));
+        assert!(error("auth_chunks=256").contains("i-data"));
+        assert!(error("hmac_identifiers=md5").contains("sha-256"));
+        assert!(error("alternate_error_detection=crc").contains("dtls"));
         assert!(error("primary_switchover_max_retrans=many").contains("or none"));
         assert!(error(&"x".repeat(100_000)).len() < 300);
         assert!(error(&format!("rto_min={}", "\u{1b}".repeat(100_000))).len() < 1000);

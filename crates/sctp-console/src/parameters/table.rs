@@ -204,6 +204,24 @@ pub const PARAMETERS: &[Parameter] = &[
         field: Field::Words(words::EXTENSIONS),
     },
     Parameter {
+        name: "auth_chunks",
+        meaning: "chunk types that the peer has to authenticate, such as data,sack",
+        section: "RFC 4895 3.2",
+        field: Field::Words(words::AUTH_CHUNKS),
+    },
+    Parameter {
+        name: "hmac_identifiers",
+        meaning: "HMAC algorithms that the peer may use: sha-256 and sha-1, the preferred one first",
+        section: "RFC 4895 3.3",
+        field: Field::Words(words::HMAC_IDENTIFIERS),
+    },
+    Parameter {
+        name: "alternate_error_detection",
+        meaning: "what the carrier protects packets with in place of the checksum: none, dtls or tests",
+        section: "RFC 9653",
+        field: Field::Words(words::ALTERNATE_ERROR_DETECTION),
+    },
+    Parameter {
         name: "default_pr_policy",
         meaning: "when messages are given up that do not say so themselves",
         section: "RFC 3758, RFC 7496 3",

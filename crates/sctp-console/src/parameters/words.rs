@@ -1,7 +1,8 @@
 //! The values of parameters that are words: extensions, schedulers, what peers may ask for.
 
+use sctp::packet::{ChunkType, HmacIdentifier};
 use sctp::{UnknownExtension, UnknownStreamScheduler};
-use sctp_net::{EndpointConfig, PrPolicy, ReConfigurationPolicy};
+use sctp_net::{EndpointConfig, ErrorDetectionMethod, PrPolicy, ReConfigurationPolicy};
 
 use super::value::{Words, parse_time, show_time};
 
@@ -63,6 +64,91 @@ fn parse_pr_policy(text: &str) -> Result<PrPolicy, String> {
         Some(("rtx", times)) => Ok(PrPolicy::LimitedRetransmissions(number(times)?)),
         Some(("prio", priority)) => Ok(PrPolicy::Priority(number(priority)?)),
         _ => Err(expected()),
+    }
+}
+
+/// Chunk types that the peer has to authenticate.
+pub(super) const AUTH_CHUNKS: Words = Words {
+    unit: "chunk types|none",
+    set: |config, text| {
+        config.association.auth_chunks = match text {
+            "none" => Vec::new(),
+            names => parse_list(names, chunk_type_of)?,
+        };
+        Ok(())
+    },
+    show: |config| match &config.association.auth_chunks[..] {
+        [] => "none".to_owned(),
+        chunk_types => show_list(chunk_types, |chunk_type| name_of_chunk_type(*chunk_type)),
+    },
+};
+
+/// HMAC algorithms that the peer may use.
+pub(super) const HMAC_IDENTIFIERS: Words = Words {
+    unit: "algorithms",
+    set: |config, text| {
+        config.association.hmac_identifiers = parse_list(text, |name| match name {
+            SHA_1 => Ok(HmacIdentifier::SHA_1),
+            SHA_256 => Ok(HmacIdentifier::SHA_256),
+            _ => Err(format!(
+                "{SHA_1} and {SHA_256} are expected, the preferred one first"
+            )),
+        })?;
+        Ok(())
+    },
+    show: |config| {
+        show_list(&config.association.hmac_identifiers, |identifier| {
+            identifier.to_string().to_ascii_lowercase()
+        })
+    },
+};
+
+/// What protects packets in place of the checksum.
+pub(super) const ALTERNATE_ERROR_DETECTION: Words = Words {
+    unit: "none|dtls|tests",
+    set: |config, text| {
+        config.association.alternate_error_detection = match text {
+            "none" => None,
+            "dtls" => Some(ErrorDetectionMethod::Dtls),
+            "tests" => Some(ErrorDetectionMethod::Tests),
+            _ => return Err("none, dtls or tests is expected".to_owned()),
+        };
+        Ok(())
+    },
+    show: |config| match config.association.alternate_error_detection {
+        None => "none".to_owned(),
+        Some(method) => format!("{method:?}").to_ascii_lowercase(),
+    },
+};
+
+const SHA_1: &str = "sha-1";
+const SHA_256: &str = "sha-256";
+
+fn parse_list<T>(text: &str, item: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    text.split(',').map(str::trim).map(item).collect()
+}
+
+fn show_list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
+    let names: Vec<String> = items.iter().map(name).collect();
+    names.join(",")
+}
+
+/// The chunk type of a name as [`name_of_chunk_type`] gives it, or of a number.
+fn chunk_type_of(name: &str) -> Result<ChunkType, String> {
+    (0..=u8::MAX)
+        .map(ChunkType)
+        .find(|chunk_type| {
+            name_of_chunk_type(*chunk_type) == name || chunk_type.0.to_string() == name
+        })
+        .ok_or_else(|| "chunk types are expected, such as data,i-data,130, or none".to_owned())
+}
+
+/// The name of a known chunk type in one word; the number of another one.
+fn name_of_chunk_type(chunk_type: ChunkType) -> String {
+    let name = chunk_type.to_string();
+    match name.strip_prefix("chunk type ") {
+        Some(number) => number.to_owned(),
+        None => name.to_ascii_lowercase().replace(' ', "-"),
     }
 }
 

@@ -53,6 +53,14 @@ impl Program {
                     tell_refused(&format!("/heartbeat {address}"), result, &output).await;
                 })
             }
+            (Command::Key(key, secret), Some(Served { association, .. })) => Box::pin(async move {
+                let result = association.set_shared_key(key, secret).await;
+                tell_refused(&format!("/key {key}"), result, &output).await;
+            }),
+            (Command::ActiveKey(key), Some(Served { association, .. })) => Box::pin(async move {
+                let result = association.set_active_key(key).await;
+                tell_refused(&format!("/active-key {key}"), result, &output).await;
+            }),
             (Command::Reset(streams), Some(Served { association, .. })) => Box::pin(async move {
                 let reset = StreamReset {
                     outgoing: Some(streams),

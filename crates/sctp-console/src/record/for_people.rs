@@ -107,6 +107,7 @@ fn name(name: &str) -> String {
         "ADDR_CONFIRMED" => "path confirmed",
         "ADDR_MADE_PRIM" => "path is primary",
         "ADDR_ADDED" => "path added",
+        "AUTHENTICATION_EVENT" => "authentication",
         "ADDR_REMOVED" => "path removed",
         other => return other.to_ascii_lowercase().replace('_', " "),
     };

@@ -1,8 +1,9 @@
 //! Extensions as handles ask for them.
 
 use sctp_net::{
-    ExtensionError, Extensions, Notification, ReConfigurationError, ReConfigurationOutcome,
-    ReConfigurationPolicy, StreamDirection, StreamError, StreamReset, StreamScheduler,
+    AuthenticationIndication, ExtensionError, Extensions, KeyError, Notification,
+    ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
+    StreamError, StreamReset, StreamScheduler,
 };
 
 use crate::common::{on_stream, pair, quick, within};
@@ -90,4 +91,40 @@ async fn what_is_not_possible_is_refused() {
         gone == Err(unknown) || gone == Err(ExtensionError::Ended),
         "{gone:?}"
     );
+}
+
+#[tokio::test]
+async fn keys_change_while_data_flows() {
+    let mut extensions = Extensions::NONE;
+    extensions.authentication = true;
+    let config = quick()
+        .extensions(extensions)
+        .auth_chunks(vec![sctp::packet::ChunkType::DATA]);
+    let pair = pair(config).await;
+    let of_peer = pair.server.notifications();
+    let no_key = ExtensionError::Refused(KeyError::UnknownKey);
+    assert_eq!(within(pair.client.set_active_key(7)).await, Err(no_key));
+    for side in [&pair.client, &pair.server] {
+        let secret = "the same on both sides".into();
+        within(side.set_shared_key(7, secret)).await.unwrap();
+    }
+    within(pair.client.set_active_key(7)).await.unwrap();
+    within(pair.client.send(on_stream(0), "with key 7".into()))
+        .await
+        .unwrap();
+    assert_eq!(
+        within(pair.server.receive()).await.unwrap().payload,
+        "with key 7"
+    );
+    let new_key = AuthenticationIndication::NewKey { key: 7 };
+    assert_eq!(
+        within(of_peer.next()).await,
+        Some(Notification::Authentication(new_key))
+    );
+    let is_active = ExtensionError::Refused(KeyError::KeyIsActive);
+    assert_eq!(within(pair.client.deactivate_key(7)).await, Err(is_active));
+    let in_use = ExtensionError::Refused(KeyError::KeyInUse);
+    assert_eq!(within(pair.client.delete_key(0)).await, Err(in_use));
+    within(pair.client.deactivate_key(0)).await.unwrap();
+    within(pair.client.delete_key(0)).await.unwrap();
 }

@@ -136,6 +136,9 @@ impl Port {
                 tracing::debug!(port = self.key.port, %id, ?causes, "the peer reported an error");
                 self.notify(id, Notification::RemoteError { causes });
             }
+            Event::Authentication { id, indication } => {
+                self.notify(id, Notification::Authentication(indication));
+            }
             Event::StreamReset {
                 id,
                 direction,

@@ -85,3 +85,28 @@ fn messages_with_policies_arrive() {
     connector.type_line("/rtx 1 /lifetime 1s four");
     connector.wait_for("! a message has one of /lifetime, /rtx and /priority");
 }
+
+/// Both sides change to a key of their own while the association is up.
+#[test]
+fn keys_are_changed_as_typed() {
+    let options = ["--extension", "auth", "--set", "auth_chunks=data,i-data"];
+    let mut listener = listen(&options);
+    let mut connector = connect(&listener, &options);
+    connector.type_line("with the null key");
+    listener.wait_for("text=\"with the null key\"");
+    connector.type_line("/active-key 7");
+    connector.wait_for("! /active-key 7: no such key");
+    for side in [&mut listener, &mut connector] {
+        side.type_line("/key 7 00112233445566778899aabbccddeeff");
+    }
+    // It is set when the answer to a later line is there.
+    listener.type_line("/stats");
+    listener.wait_for("= status");
+    connector.type_line("/active-key 7");
+    connector.type_line("with key 7");
+    listener.wait_for("text=\"with key 7\"");
+    let new_key = listener.line("indication=NEW_KEY");
+    assert_eq!(field(&new_key, "key"), "7");
+    connector.end_input();
+    assert_eq!(connector.status(), Some(0));
+}
