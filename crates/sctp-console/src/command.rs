@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use sctp_net::PrPolicy;
+use sctp_net::{AddressChange, PrPolicy};
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(crate) enum Command {
     /// A shared key: its identifier and its secret.
     Key(u16, Bytes),
     ActiveKey(u16),
+    /// A change of one of our addresses.
+    ChangeAddress(AddressChange),
     /// Outbound streams; all of them when there is none.
     Reset(Vec<u16>),
     AddStreams(u16),
@@ -79,6 +81,12 @@ impl Command {
             "/active-key" => word(&argument)
                 .and_then(|word| word.parse().ok())
                 .map(Command::ActiveKey),
+            "/add" => address().map(|address| Command::ChangeAddress(AddressChange::Add(address))),
+            "/delete" => {
+                address().map(|address| Command::ChangeAddress(AddressChange::Delete(address)))
+            }
+            "/peer-primary" => address()
+                .map(|address| Command::ChangeAddress(AddressChange::SetPeerPrimary(address))),
             "/reset" => streams(&argument).map(Command::Reset),
             "/add-streams" => word(&argument)
                 .and_then(|word| word.parse().ok())
@@ -106,6 +114,7 @@ impl Command {
             | Command::Heartbeat(_)
             | Command::Key(..)
             | Command::ActiveKey(_)
+            | Command::ChangeAddress(_)
             | Command::Reset(_)
             | Command::AddStreams(_)
             | Command::Paths
@@ -124,7 +133,7 @@ pub(crate) struct Usage {
 }
 
 /// Every command, in the order in which they are told.
-pub(crate) const USAGES: [Usage; 18] = [
+pub(crate) const USAGES: [Usage; 21] = [
     Usage {
         line: "/stream N TEXT",
         meaning: "send TEXT on stream N; can be combined with /unordered",
@@ -160,6 +169,18 @@ pub(crate) const USAGES: [Usage; 18] = [
     Usage {
         line: "/active-key ID",
         meaning: "authenticate what is sent from now on with shared key ID",
+    },
+    Usage {
+        line: "/add ADDRESS",
+        meaning: "add this local address to the association",
+    },
+    Usage {
+        line: "/delete ADDRESS",
+        meaning: "delete this local address from the association",
+    },
+    Usage {
+        line: "/peer-primary ADDRESS",
+        meaning: "ask the peer to make this local address its primary path",
     },
     Usage {
         line: "/reset [STREAM…]",
@@ -408,6 +429,16 @@ mod tests {
     fn addresses_may_have_brackets() {
         let address = "2001:db8::1".parse().unwrap();
         assert_eq!(read(b"/primary 2001:db8::1"), Ok(Command::Primary(address)));
+        for (line, change) in [
+            (&b"/add [2001:db8::1]"[..], AddressChange::Add(address)),
+            (b"/delete 2001:db8::1", AddressChange::Delete(address)),
+            (
+                b"/peer-primary 2001:db8::1",
+                AddressChange::SetPeerPrimary(address),
+            ),
+        ] {
+            assert_eq!(read(line), Ok(Command::ChangeAddress(change)));
+        }
         assert_eq!(
             read(b"/heartbeat [2001:db8::1]"),
             Ok(Command::Heartbeat(address))
@@ -470,6 +501,9 @@ mod tests {
             b"/key 1 ab cd",
             b"/active-key",
             b"/active-key -1",
+            b"/add",
+            b"/delete nowhere",
+            b"/peer-primary 1.2.3.4 5.6.7.8",
             b"/reset all",
             b"/reset 65536",
             b"/add-streams",

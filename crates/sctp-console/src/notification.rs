@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use sctp::packet::Causes;
 use sctp_net::{
-    Association, AuthenticationIndication, CloseCause, Notification, PathChange, PathState,
-    ReConfigurationOutcome, StreamDirection,
+    AddressChange, Association, AuthenticationIndication, CloseCause, Notification, PathChange,
+    PathState, ReConfigurationOutcome, StreamDirection,
 };
 
 use crate::record::{Record, Subject};
@@ -92,6 +92,21 @@ pub(crate) fn during(subject: Subject, notification: Notification) -> Record {
                 AuthenticationIndication::NoAuthentication => named.with("indication", "NO_AUTH"),
                 other => named.with("indication", format!("{other:?}")),
             }
+        }
+        Notification::AddressChangeAnswered { change, outcome } => {
+            let (request, address) = match change {
+                AddressChange::Add(address) => ("add", address),
+                AddressChange::Delete(address) => ("delete", address),
+                AddressChange::SetPeerPrimary(address) => ("peer-primary", address),
+            };
+            named("ADDR_CHANGE_ANSWERED")
+                .with("request", request)
+                .with("address", address)
+                .with("performed", outcome.is_ok())
+                .with_some("reason", outcome.err())
+        }
+        Notification::AdaptationLayer { code_point } => {
+            named("ADAPTATION_INDICATION").with("code_point", code_point)
         }
         Notification::StreamReset {
             direction,

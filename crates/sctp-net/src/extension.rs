@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use sctp::{
-    AbandonedMessages, KeyError, ReConfigurationError, StreamError, StreamReset, StreamScheduler,
+    AbandonedMessages, AddressChange, AddressChangeError, KeyError, ReConfigurationError,
+    StreamError, StreamReset, StreamScheduler,
 };
 use tokio::sync::oneshot;
 
@@ -128,6 +129,21 @@ impl Association {
     /// When there is no such key, it is in use, or the association has ended.
     pub async fn delete_key(&self, key: u16) -> Result<(), ExtensionError<KeyError>> {
         self.call(move |engine, now, id| engine.delete_key(now, Some(id), key))
+            .await
+    }
+
+    /// Asks the peer for changes of our addresses in the association, all of them in one chunk (RFC 5061).
+    /// [`Notification::AddressChangeAnswered`](crate::Notification::AddressChangeAnswered) tells for each what
+    /// came of it. The stack has to receive on addresses that are added.
+    ///
+    /// # Errors
+    ///
+    /// When the peer does not support it, one of the changes is not possible, or the association has ended.
+    pub async fn change_addresses(
+        &self,
+        changes: Vec<AddressChange>,
+    ) -> Result<(), ExtensionError<AddressChangeError>> {
+        self.call(move |engine, now, id| engine.change_addresses(now, id, &changes))
             .await
     }
 

@@ -82,9 +82,10 @@ pub use error::{CloseCause, ConnectError};
 pub use extension::ExtensionError;
 pub use notifications::{Notification, Notifications};
 pub use sctp::{
-    AbandonedCount, AbandonedMessages, AuthenticationIndication, ErrorDetectionMethod, Extensions,
-    KeyError, PrPolicy, ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy,
-    StreamDirection, StreamError, StreamReset, StreamScheduler,
+    AbandonedCount, AbandonedMessages, AddressChange, AddressChangeError, AddressChangeRefusal,
+    AuthenticationIndication, ErrorDetectionMethod, Extensions, KeyError, LocalAddressState,
+    PrPolicy, ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
+    StreamError, StreamReset, StreamScheduler,
 };
 pub use sctp::{
     AssociationConfig, AssociationState, AssociationStatistics, AssociationStatus,

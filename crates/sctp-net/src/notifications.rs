@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use sctp::{
-    AuthenticationIndication, PathAddress, PathChange, PathState, ReConfigurationOutcome, SendInfo,
-    StreamDirection,
+    AddressChange, AddressChangeRefusal, AuthenticationIndication, PathAddress, PathChange,
+    PathState, ReConfigurationOutcome, SendInfo, StreamDirection,
 };
 use tokio::sync::Notify;
 
@@ -53,6 +53,19 @@ pub enum Notification {
     /// Something happened to the authentication of the association, or to one of its keys
     /// (`SCTP_AUTHENTICATION_EVENT`).
     Authentication(AuthenticationIndication),
+    /// The peer has answered a change of our addresses that it was asked for (RFC 5061).
+    AddressChangeAnswered {
+        /// The change.
+        change: AddressChange,
+        /// Whether it has come about.
+        outcome: Result<(), AddressChangeRefusal>,
+    },
+    /// The peer has an adaptation layer above SCTP, and says which (`SCTP_ADAPTATION_INDICATION`, RFC 5061
+    /// section 4.2.6).
+    AdaptationLayer {
+        /// Adaptation Code Point.
+        code_point: u32,
+    },
     /// Streams were reset at the peer's request or ours, or the peer refused that
     /// (`SCTP_STREAM_RESET_EVENT`, RFC 6525 section 6.1.1).
     StreamReset {

@@ -222,6 +222,25 @@ pub const PARAMETERS: &[Parameter] = &[
         field: Field::Words(words::ALTERNATE_ERROR_DETECTION),
     },
     Parameter {
+        name: "address_reconfiguration_without_authentication",
+        meaning: "whether peers change addresses that do not authenticate their chunks",
+        section: "RFC 5061 4.1",
+        field: Field::Flag(|config| {
+            &mut config
+                .association
+                .address_reconfiguration_without_authentication
+        }),
+    },
+    Parameter {
+        name: "adaptation_code_point",
+        meaning: "adaptation layer that peers are told of",
+        section: "RFC 5061 4.2.6",
+        field: Field::OptionalNumber(
+            |config| &mut config.association.adaptation_code_point,
+            0..=u32::MAX,
+        ),
+    },
+    Parameter {
         name: "default_pr_policy",
         meaning: "when messages are given up that do not say so themselves",
         section: "RFC 3758, RFC 7496 3",

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::future;
 
 use bytes::Bytes;
-use sctp_net::{Association, AssociationId, SendError, SendInfo, StreamReset};
+use sctp_net::{AddressChange, Association, AssociationId, SendError, SendInfo, StreamReset};
 
 use super::{Program, Served, Task};
 use crate::command::{Command, TextMessage};
@@ -61,6 +61,17 @@ impl Program {
                 let result = association.set_active_key(key).await;
                 tell_refused(&format!("/active-key {key}"), result, &output).await;
             }),
+            (Command::ChangeAddress(change), Some(Served { association, .. })) => {
+                Box::pin(async move {
+                    let (command, address) = match change {
+                        AddressChange::Add(address) => ("/add", address),
+                        AddressChange::Delete(address) => ("/delete", address),
+                        AddressChange::SetPeerPrimary(address) => ("/peer-primary", address),
+                    };
+                    let result = association.change_addresses(vec![change]).await;
+                    tell_refused(&format!("{command} {address}"), result, &output).await;
+                })
+            }
             (Command::Reset(streams), Some(Served { association, .. })) => Box::pin(async move {
                 let reset = StreamReset {
                     outgoing: Some(streams),

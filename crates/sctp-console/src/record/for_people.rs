@@ -108,6 +108,8 @@ fn name(name: &str) -> String {
         "ADDR_MADE_PRIM" => "path is primary",
         "ADDR_ADDED" => "path added",
         "AUTHENTICATION_EVENT" => "authentication",
+        "ADDR_CHANGE_ANSWERED" => "address change",
+        "ADAPTATION_INDICATION" => "adaptation layer",
         "ADDR_REMOVED" => "path removed",
         other => return other.to_ascii_lowercase().replace('_', " "),
     };

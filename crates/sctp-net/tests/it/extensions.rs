@@ -1,12 +1,12 @@
 //! Extensions as handles ask for them.
 
 use sctp_net::{
-    AuthenticationIndication, ExtensionError, Extensions, KeyError, Notification,
+    AddressChange, AuthenticationIndication, ExtensionError, Extensions, KeyError, Notification,
     ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
     StreamError, StreamReset, StreamScheduler,
 };
 
-use crate::common::{on_stream, pair, quick, within};
+use crate::common::{carrier, on_stream, pair, pair_over, quick, within};
 
 #[tokio::test]
 async fn streams_are_reset_and_added() {
@@ -127,4 +127,45 @@ async fn keys_change_while_data_flows() {
     assert_eq!(within(pair.client.delete_key(0)).await, Err(in_use));
     within(pair.client.deactivate_key(0)).await.unwrap();
     within(pair.client.delete_key(0)).await.unwrap();
+}
+
+/// One of two addresses is deleted while the association is up.
+#[tokio::test]
+async fn addresses_change_while_the_association_is_up() {
+    let config = quick()
+        .extensions(Extensions::ALL)
+        .address_reconfiguration_without_authentication(true);
+    let mut client_carrier = carrier("127.0.0.2");
+    let second: std::net::IpAddr = "127.0.0.3".parse().unwrap();
+    client_carrier.addresses.push((second, 0).into());
+    let pair = pair_over(client_carrier, carrier("127.0.0.1"), config).await;
+    let notifications = pair.client.notifications();
+    let unknown = AddressChange::Delete("127.0.0.9".parse().unwrap());
+    assert!(
+        within(pair.client.change_addresses(vec![unknown]))
+            .await
+            .is_err()
+    );
+    let change = AddressChange::Delete(second);
+    within(pair.client.change_addresses(vec![change]))
+        .await
+        .unwrap();
+    loop {
+        let told = within(notifications.next()).await.expect("an answer");
+        if let Notification::AddressChangeAnswered {
+            change: of,
+            outcome,
+        } = told
+        {
+            assert_eq!((of, outcome), (change, Ok(())));
+            break;
+        }
+    }
+    let status = within(pair.server.status()).await.unwrap();
+    let remotes: Vec<_> = status
+        .paths
+        .iter()
+        .map(|path| path.address.remote)
+        .collect();
+    assert_eq!(remotes, ["127.0.0.2".parse::<std::net::IpAddr>().unwrap()]);
 }

@@ -139,6 +139,17 @@ impl Port {
             Event::Authentication { id, indication } => {
                 self.notify(id, Notification::Authentication(indication));
             }
+            Event::AddressChangeAnswered {
+                id,
+                change,
+                outcome,
+            } => {
+                let answered = Notification::AddressChangeAnswered { change, outcome };
+                self.notify(id, answered);
+            }
+            Event::AdaptationLayer { id, code_point } => {
+                self.notify(id, Notification::AdaptationLayer { code_point });
+            }
             Event::StreamReset {
                 id,
                 direction,
