@@ -1,12 +1,16 @@
 //! An engine of another project, as the tests use all of them.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use sctp::{Extensions, PrPolicy};
 
 /// The SCTP port of either side.
 pub(crate) const PORT: u16 = 5000;
+
+/// From where to where a packet goes, where hosts have addresses.
+pub(crate) type Route = Option<(IpAddr, IpAddr)>;
 
 /// A user message.
 #[derive(Clone, PartialEq, Eq)]
@@ -70,9 +74,9 @@ pub(crate) trait Peer: Sized {
     /// Begins an association, or waits for one.
     fn open(&mut self, client: Client);
 
-    fn handle_packet(&mut self, now: Duration, packet: &[u8]);
+    fn handle_packet(&mut self, now: Duration, route: Route, packet: &[u8]);
 
-    fn poll_transmit(&mut self, now: Duration) -> Option<Vec<u8>>;
+    fn poll_transmit(&mut self, now: Duration) -> Option<(Route, Vec<u8>)>;
 
     fn next_timeout(&self) -> Option<Duration>;
 

@@ -1,14 +1,15 @@
 //! Two engines and the packets between them, on a virtual clock.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use sctp::packet::{Chunk, ChunkType, Packet};
 use sctp::{Event, Extensions};
 
-use crate::engine::{Client, How, Message, Peer, PeerEvent};
+use crate::engine::{Client, How, Message, Peer, PeerEvent, Route};
 use crate::ours::{Ours, config};
 
 /// How long a packet travels.
@@ -43,7 +44,11 @@ pub(crate) struct Link<P> {
     pub(crate) peer_events: Vec<PeerEvent>,
     /// All packets that were sent, lost ones included.
     pub(crate) packets: Vec<(Sender, Bytes)>,
-    under_way: VecDeque<(Duration, Sender, Bytes)>,
+    /// Where they went.
+    pub(crate) routes: Vec<Route>,
+    /// What goes to these addresses, or comes from them, is lost.
+    pub(crate) lost_addresses: BTreeSet<IpAddr>,
+    under_way: VecDeque<(Duration, Sender, Route, Bytes)>,
     losses: Losses,
 }
 
@@ -70,6 +75,8 @@ impl<P: Peer> Link<P> {
             peer_received: Vec::new(),
             peer_events: Vec::new(),
             packets: Vec::new(),
+            routes: Vec::new(),
+            lost_addresses: BTreeSet::new(),
             under_way: VecDeque::new(),
             losses: Box::new(|_, _| false),
         };
@@ -171,11 +178,11 @@ impl<P: Peer> Link<P> {
     /// What has happened last.
     fn story(&self) -> String {
         let from = self.packets.len().saturating_sub(12);
-        let chunks: Vec<_> = self.packets[from..]
-            .iter()
-            .map(|(sender, packet)| {
+        let packets = self.packets[from..].iter().zip(&self.routes[from..]);
+        let chunks: Vec<_> = packets
+            .map(|((sender, packet), route)| {
                 let packet = Packet::read(packet).expect("it has a header");
-                (*sender, packet.chunks().collect::<Vec<_>>())
+                (*sender, route, packet.chunks().collect::<Vec<_>>())
             })
             .collect();
         format!(
@@ -191,16 +198,20 @@ impl<P: Peer> Link<P> {
     /// The next packets and timers, up to a time. `false` once that is reached.
     fn step(&mut self, end: Duration) -> bool {
         self.collect();
-        let arrival = self.under_way.front().map(|(arrival, _, _)| *arrival);
+        let arrival = self.under_way.front().map(|(arrival, ..)| *arrival);
         let timeouts = [self.ours.next_timeout(), self.peer.next_timeout()];
         let next = timeouts.into_iter().chain([arrival]).flatten().min();
         self.now = next.map_or(end, |next| next.clamp(self.now, end));
-        while let Some((arrival, _, _)) = self.under_way.front()
+        while let Some((arrival, ..)) = self.under_way.front()
             && *arrival <= self.now
         {
             match self.under_way.pop_front() {
-                Some((_, Sender::Ours, packet)) => self.peer.handle_packet(self.now, &packet),
-                Some((_, Sender::Peer, packet)) => self.ours.handle_packet(self.now, packet),
+                Some((_, Sender::Ours, route, packet)) => {
+                    self.peer.handle_packet(self.now, route, &packet);
+                }
+                Some((_, Sender::Peer, route, packet)) => {
+                    self.ours.handle_packet(self.now, route, packet);
+                }
                 None => {}
             }
         }
@@ -216,11 +227,11 @@ impl<P: Peer> Link<P> {
 
     /// Takes what the engines have to send, and what the peer tells its user.
     fn collect(&mut self) {
-        while let Some(packet) = self.ours.poll_transmit(self.now) {
-            self.put(Sender::Ours, packet);
+        while let Some((route, packet)) = self.ours.poll_transmit(self.now) {
+            self.put(Sender::Ours, route, packet);
         }
-        while let Some(packet) = self.peer.poll_transmit(self.now) {
-            self.put(Sender::Peer, packet.into());
+        while let Some((route, packet)) = self.peer.poll_transmit(self.now) {
+            self.put(Sender::Peer, route, packet.into());
         }
         self.peer_received
             .extend(std::iter::from_fn(|| self.peer.receive()));
@@ -228,12 +239,17 @@ impl<P: Peer> Link<P> {
             .extend(std::iter::from_fn(|| self.peer.poll_event()));
     }
 
-    fn put(&mut self, sender: Sender, packet: Bytes) {
-        if !(self.losses)(sender, &packet) {
+    fn put(&mut self, sender: Sender, route: Route, packet: Bytes) {
+        let is_cut = route.is_some_and(|(from, to)| {
+            self.lost_addresses.contains(&from) || self.lost_addresses.contains(&to)
+        });
+        if !is_cut && !(self.losses)(sender, &packet) {
             let arrival = self.now + DELAY;
-            self.under_way.push_back((arrival, sender, packet.clone()));
+            self.under_way
+                .push_back((arrival, sender, route, packet.clone()));
         }
         self.packets.push((sender, packet));
+        self.routes.push(route);
     }
 }
 

@@ -14,6 +14,7 @@ macro_rules! tests_with {
     };
 }
 
+mod address_changes;
 mod authentication;
 mod engine;
 mod everything;

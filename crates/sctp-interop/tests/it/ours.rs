@@ -11,12 +11,16 @@ use sctp::{
     ErrorDetectionMethod, Event, Extensions, PathAddress, ReConfigurationPolicy, SendInfo,
 };
 
-use crate::engine::{How, Message, PORT};
+use crate::engine::{How, Message, PORT, Route};
 
 /// An endpoint with one association.
 pub(crate) struct Ours {
     pub(crate) endpoint: Endpoint,
     id: Option<AssociationId>,
+    /// Where the peer is.
+    peer: PathAddress,
+    /// Our address that packets come from which may come from any, where hosts have addresses.
+    pub(crate) source: Option<IpAddr>,
     is_up: bool,
     started: Instant,
     /// What happened beside the arrival of messages.
@@ -25,7 +29,7 @@ pub(crate) struct Ours {
     pub(crate) received: Vec<Message>,
 }
 
-/// Where the peer is.
+/// Where the peer is, where hosts have no addresses.
 const PEER: PathAddress = PathAddress {
     local: None,
     remote: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
@@ -54,11 +58,26 @@ impl Ours {
         Ours {
             endpoint: Endpoint::new(PORT, config, seed),
             id: None,
+            peer: PEER,
+            source: None,
             is_up: false,
             started: Instant::now(),
             events: Vec::new(),
             received: Vec::new(),
         }
+    }
+
+    /// An endpoint on a host with one address, which connects to `remote`.
+    pub(crate) fn on_host(config: EndpointConfig, address: IpAddr, remote: IpAddr) -> Ours {
+        let mut ours = Ours::new(config);
+        ours.endpoint.set_local_addresses(vec![address]);
+        ours.source = Some(address);
+        ours.peer = PathAddress {
+            local: None,
+            remote,
+            encapsulation_port: None,
+        };
+        ours
     }
 
     /// A time of the virtual clock, as our engine has it.
@@ -68,7 +87,7 @@ impl Ours {
 
     pub(crate) fn connect(&mut self, now: Duration) {
         let now = self.at(now);
-        self.id = Some(self.endpoint.connect(now, PEER, PORT).unwrap());
+        self.id = Some(self.endpoint.connect(now, self.peer, PORT).unwrap());
     }
 
     pub(crate) fn id(&self) -> AssociationId {
@@ -101,16 +120,25 @@ impl Ours {
         self.endpoint.send(now, id, info, payload).unwrap();
     }
 
-    pub(crate) fn handle_packet(&mut self, now: Duration, packet: Bytes) {
+    pub(crate) fn handle_packet(&mut self, now: Duration, route: Route, packet: Bytes) {
+        let from = route.map_or(self.peer, |(remote, local)| PathAddress {
+            local: Some(local),
+            remote,
+            encapsulation_port: None,
+        });
         let at = self.at(now);
-        self.endpoint.handle_packet(at, PEER, packet);
+        self.endpoint.handle_packet(at, from, packet);
         self.take(now);
     }
 
-    pub(crate) fn poll_transmit(&mut self, now: Duration) -> Option<Bytes> {
+    pub(crate) fn poll_transmit(&mut self, now: Duration) -> Option<(Route, Bytes)> {
         let now = self.at(now);
         let transmit = self.endpoint.poll_transmit(now)?;
-        Some(transmit.packet)
+        let route = self.source.map(|source| {
+            let path = transmit.path;
+            (path.local.unwrap_or(source), path.remote)
+        });
+        Some((route, transmit.packet))
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Duration> {

@@ -10,7 +10,7 @@ use dcsctp::api::{
 };
 use sctp::{Extensions, PrPolicy};
 
-use crate::engine::{Client, How, Message, PORT, Peer, PeerEvent};
+use crate::engine::{Client, How, Message, PORT, Peer, PeerEvent, Route};
 
 /// A socket.
 pub(crate) struct Dcsctp {
@@ -84,17 +84,17 @@ impl Peer for Dcsctp {
         }
     }
 
-    fn handle_packet(&mut self, now: Duration, packet: &[u8]) {
+    fn handle_packet(&mut self, now: Duration, _: Route, packet: &[u8]) {
         self.advance(now);
         self.socket.handle_input(packet);
     }
 
-    fn poll_transmit(&mut self, now: Duration) -> Option<Vec<u8>> {
+    fn poll_transmit(&mut self, now: Duration) -> Option<(Route, Vec<u8>)> {
         if self.packets.is_empty() {
             self.advance(now);
             self.take();
         }
-        self.packets.pop_front()
+        Some((None, self.packets.pop_front()?))
     }
 
     fn next_timeout(&self) -> Option<Duration> {

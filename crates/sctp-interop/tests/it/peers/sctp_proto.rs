@@ -13,7 +13,7 @@ use sctp_proto::{
     TransportConfig,
 };
 
-use crate::engine::{Client, How, Message, PORT, Peer, PeerEvent};
+use crate::engine::{Client, How, Message, PORT, Peer, PeerEvent, Route};
 
 /// An endpoint with one association.
 pub(crate) struct SctpProto {
@@ -111,7 +111,7 @@ impl Peer for SctpProto {
         }
     }
 
-    fn handle_packet(&mut self, now: Duration, packet: &[u8]) {
+    fn handle_packet(&mut self, now: Duration, _: Route, packet: &[u8]) {
         let (now, packet) = (self.started + now, Bytes::copy_from_slice(packet));
         match self.endpoint.handle(now, remote(), None, None, packet) {
             Some((handle, DatagramEvent::NewAssociation(association))) => {
@@ -127,7 +127,7 @@ impl Peer for SctpProto {
         self.take();
     }
 
-    fn poll_transmit(&mut self, now: Duration) -> Option<Vec<u8>> {
+    fn poll_transmit(&mut self, now: Duration) -> Option<(Route, Vec<u8>)> {
         let now = self.started + now;
         if self.packets.is_empty() {
             let from_endpoint = self.endpoint.poll_transmit();
@@ -139,7 +139,7 @@ impl Peer for SctpProto {
                 self.packets.extend(packets);
             }
         }
-        self.packets.pop_front().map(|packet| packet.to_vec())
+        Some((None, self.packets.pop_front()?.to_vec()))
     }
 
     fn next_timeout(&self) -> Option<Duration> {

@@ -1,17 +1,20 @@
 /* One end of an association on usrsctp, for tests: commands come on standard input, a line each.
  *
- *   usrsctp-peer EXTENSIONS STREAMS
+ *   usrsctp-peer EXTENSIONS STREAMS [ADDRESSES]
  *
  * EXTENSIONS, with commas, are pr, auth, asconf, reconf, idata and nrsack; STREAMS are the outbound streams that are asked for.
+ * ADDRESSES are the IPv4 addresses of its host, of which it is bound to the first one; without them it has none.
  * Packets go in and out as lines, and the clock is what the test says. Commands:
  *
- *   listen | connect                         waits for an association, or begins one
+ *   listen | connect ADDRESS                 waits for an association, or begins one; - where there are no addresses
  *   time MILLISECONDS                        lets time go by
- *   packet HEX                               a packet has come
+ *   packet FROM TO HEX                       a packet has come; - where there are no addresses
  *   send STREAM FLAGS POLICY VALUE HEX       FLAGS: u is unordered, - is none. POLICY: none, ttl, buf or rtx with VALUE
  *   reset FLAGS STREAMS                      FLAGS: 1 incoming, 2 outgoing, 3 both. STREAMS, with commas, - is all
  *   reset-association
  *   add OUTGOING INCOMING                    asks for more streams
+ *   add-address ADDRESS | delete-address ADDRESS | peer-primary ADDRESS
+ *                                            changes its own addresses, or asks to be sent to one
  *   supported                                what both sides have agreed on
  *   chunk TYPE                               chunks of this type have to be authenticated (before listen and connect)
  *   hmacs IDENTIFIERS                        with commas, the preferred one first (before listen and connect)
@@ -19,18 +22,23 @@
  *
  * Each is answered by lines that tell what happened, and one that ends them: ok, or error and why. Lines that tell:
  *
- *   packet HEX
+ *   packet FROM TO HEX
  *   message STREAM SSN FLAGS HEX             FLAGS: u is unordered, p is a part that is not the last, - is none
  *   event NAME ...
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 #include <usrsctp.h>
 
 /* The header of Debian's package leaves it out. */
@@ -40,7 +48,12 @@
 #define BUFFER (1 << 20)
 #define TICK 10
 
+/* Those of a host, and those of an endpoint. */
+#define MOST_ADDRESSES 4
+
 static struct socket *listener, *connection;
+static struct sockaddr_in host[MOST_ADDRESSES];
+static size_t host_addresses;
 static char received[BUFFER];
 static uint64_t milliseconds = 1000000000000;
 
@@ -82,9 +95,102 @@ static size_t get_hex(char *text)
 static int send_packet(void *address, void *packet, size_t length, uint8_t tos, uint8_t set_df)
 {
 	(void)address, (void)tos, (void)set_df;
-	printf("packet ");
+	printf("packet - - ");
 	put_hex(packet, length);
 	return 0;
+}
+
+/* What is below the library where it has addresses is here: an interface, and sending and receiving of packets. */
+
+struct mbuf;
+void m_copydata(const struct mbuf *, int, int, char *);
+void m_copyback(struct mbuf *, int, int, char *);
+void m_freem(struct mbuf *);
+struct mbuf *m_pullup(struct mbuf *, int);
+struct mbuf *sctp_get_mbuf_for_msg(unsigned, int, int, int, int);
+void *sctp_m_getptr(struct mbuf *, int, int, uint8_t *);
+void sctp_common_input_processing(struct mbuf **, int, int, int, struct sockaddr *, struct sockaddr *, void *, void *,
+				  uint8_t, uint8_t, uint32_t, uint16_t);
+void sctp_startup_iterator(void);
+
+int getifaddrs(struct ifaddrs **list)
+{
+	static struct sockaddr_in mask = { .sin_family = AF_INET };
+	static struct ifaddrs all[MOST_ADDRESSES];
+
+	mask.sin_addr.s_addr = htonl(0xffffff00);
+	*list = host_addresses ? all : NULL;
+	for (size_t i = 0; i < host_addresses; i++) {
+		all[i].ifa_next = i + 1 < host_addresses ? &all[i + 1] : NULL;
+		all[i].ifa_name = "wire0";
+		all[i].ifa_flags = IFF_UP | IFF_RUNNING;
+		all[i].ifa_addr = (struct sockaddr *)&host[i];
+		all[i].ifa_netmask = (struct sockaddr *)&mask;
+	}
+	return 0;
+}
+
+void freeifaddrs(struct ifaddrs *list)
+{
+	(void)list;
+}
+
+unsigned if_nametoindex(const char *name)
+{
+	(void)name;
+	return 1;
+}
+
+int sctp_userspace_get_mtu_from_ifn(uint32_t index)
+{
+	(void)index;
+	return 1500;
+}
+
+void sctp_userspace_ip_output(int *result, struct mbuf *packet, void *route, void *endpoint, uint32_t vrf)
+{
+	static struct {
+		struct iphdr ip;
+		char bytes[1 << 16];
+	} whole;
+	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN];
+	int length;
+
+	(void)route, (void)endpoint, (void)vrf;
+	m_copydata(packet, 0, sizeof whole.ip, (char *)&whole.ip);
+	/* Not in network order yet. */
+	length = whole.ip.tot_len - (int)sizeof whole.ip;
+	m_copydata(packet, sizeof whole.ip, length, whole.bytes);
+	m_freem(packet);
+	inet_ntop(AF_INET, &whole.ip.saddr, from, sizeof from);
+	inet_ntop(AF_INET, &whole.ip.daddr, to, sizeof to);
+	printf("packet %s %s ", from, to);
+	put_hex(whole.bytes, length);
+	*result = 0;
+}
+
+static struct sockaddr_in ipv4(const char *text)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+
+	inet_pton(AF_INET, text, &address.sin_addr);
+	return address;
+}
+
+static void take_packet(const char *from, const char *to, char *bytes, size_t length)
+{
+	struct sockaddr_in source = ipv4(from), destination = ipv4(to);
+	struct mbuf *packet = sctp_get_mbuf_for_msg(length, 1, 1, 0, 1);
+	uint8_t headers[16];
+	char *start;
+
+	m_copyback(packet, 0, length, bytes);
+	packet = m_pullup(packet, sizeof headers);
+	start = sctp_m_getptr(packet, 0, sizeof headers, headers);
+	sctp_common_input_processing(&packet, 0, 12, length, (struct sockaddr *)&source, (struct sockaddr *)&destination,
+				     start, start + 12, 1, 0, 0, 0);
+	if (packet)
+		m_freem(packet);
 }
 
 static int set(int option, const void *value, socklen_t length)
@@ -92,7 +198,7 @@ static int set(int option, const void *value, socklen_t length)
 	return usrsctp_setsockopt(connection, IPPROTO_SCTP, option, value, length);
 }
 
-static struct sockaddr_conn address(void)
+static struct sockaddr_conn conn_address(void)
 {
 	struct sockaddr_conn address = { .sconn_family = AF_CONN, .sconn_port = htons(PORT) };
 
@@ -112,7 +218,7 @@ static int has(const char *extensions, const char *name)
 static void start(const char *extensions, uint16_t streams)
 {
 	static const uint16_t events[] = {
-		SCTP_ASSOC_CHANGE, SCTP_REMOTE_ERROR, SCTP_SEND_FAILED_EVENT, SCTP_AUTHENTICATION_EVENT,
+		SCTP_ASSOC_CHANGE, SCTP_PEER_ADDR_CHANGE, SCTP_REMOTE_ERROR, SCTP_SEND_FAILED_EVENT, SCTP_AUTHENTICATION_EVENT,
 		SCTP_STREAM_RESET_EVENT, SCTP_ASSOC_RESET_EVENT, SCTP_STREAM_CHANGE_EVENT, SCTP_PARTIAL_DELIVERY_EVENT,
 	};
 	int on = 1, size = BUFFER, interleave = 2;
@@ -121,7 +227,7 @@ static void start(const char *extensions, uint16_t streams)
 	struct sctp_rtoinfo rto = { .srto_initial = 300, .srto_min = 200, .srto_max = 1000 };
 	struct sctp_assoc_value grant = { .assoc_value = SCTP_ENABLE_VALUE_MASK };
 	struct sctp_assoc_value enable = { .assoc_value = 1 };
-	struct sockaddr_conn local = address();
+	struct sockaddr_conn local = conn_address();
 
 	usrsctp_init_nothreads(0, send_packet, NULL);
 	usrsctp_sysctl_set_sctp_ecn_enable(0);
@@ -130,8 +236,12 @@ static void start(const char *extensions, uint16_t streams)
 	usrsctp_sysctl_set_sctp_asconf_enable(has(extensions, "asconf"));
 	usrsctp_sysctl_set_sctp_reconfig_enable(has(extensions, "reconf"));
 	usrsctp_sysctl_set_sctp_nrsack_enable(has(extensions, "nrsack"));
+	usrsctp_sysctl_set_sctp_auto_asconf(0);
+	/* It sends ASCONFs. */
+	if (host_addresses)
+		sctp_startup_iterator();
 	usrsctp_register_address(local.sconn_addr);
-	connection = usrsctp_socket(AF_CONN, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
+	connection = usrsctp_socket(host_addresses ? AF_INET : AF_CONN, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
 	if (!connection)
 		exit(2);
 	usrsctp_set_non_blocking(connection, 1);
@@ -151,7 +261,8 @@ static void start(const char *extensions, uint16_t streams)
 		if (set(SCTP_EVENT, &event, sizeof event) < 0)
 			exit(5);
 	}
-	if (usrsctp_bind(connection, (struct sockaddr *)&local, sizeof local) < 0)
+	if (host_addresses ? usrsctp_bindx(connection, (struct sockaddr *)host, 1, SCTP_BINDX_ADD_ADDR)
+			   : usrsctp_bind(connection, (struct sockaddr *)&local, sizeof local))
 		exit(6);
 }
 
@@ -170,6 +281,15 @@ static void tell(const union sctp_notification *it)
 		printf("event %s %u %u\n", changes[it->sn_assoc_change.sac_state],
 		       it->sn_assoc_change.sac_outbound_streams, it->sn_assoc_change.sac_inbound_streams);
 		break;
+	case SCTP_PEER_ADDR_CHANGE: {
+		static const char *const states[] = { "", "available", "unreachable", "removed",
+						      "added", "made-primary", "confirmed" };
+		char text[INET_ADDRSTRLEN] = "-";
+
+		inet_ntop(AF_INET, &((struct sockaddr_in *)&it->sn_paddr_change.spc_aaddr)->sin_addr, text, sizeof text);
+		printf("event address %s %s\n", states[it->sn_paddr_change.spc_state], text);
+		break;
+	}
 	case SCTP_REMOTE_ERROR:
 		printf("event error %u\n", ntohs(it->sn_remote_error.sre_error));
 		break;
@@ -329,13 +449,33 @@ static int supported(void)
 	return 0;
 }
 
-static int connect_to_it(void)
+static int connect_to_it(const char *to)
 {
-	struct sockaddr_conn remote = address();
+	struct sockaddr_conn conn = conn_address();
+	struct sockaddr_in in = ipv4(to);
+	int result = host_addresses ? usrsctp_connect(connection, (struct sockaddr *)&in, sizeof in)
+				    : usrsctp_connect(connection, (struct sockaddr *)&conn, sizeof conn);
 
-	if (usrsctp_connect(connection, (struct sockaddr *)&remote, sizeof remote) < 0 && errno != EINPROGRESS)
-		return -1;
-	return 0;
+	return result < 0 && errno != EINPROGRESS ? -1 : 0;
+}
+
+static int change_address(const char *text, int flags)
+{
+	struct sockaddr_in address = ipv4(text);
+	int result = usrsctp_bindx(connection, (struct sockaddr *)&address, 1, flags);
+
+	/* A thread of the library goes on with it. */
+	usleep(50000);
+	return result;
+}
+
+static int ask_for_primary(const char *text)
+{
+	struct sctp_setpeerprim primary = { 0 };
+	struct sockaddr_in address = ipv4(text);
+
+	memcpy(&primary.sspp_addr, &address, sizeof address);
+	return set(SCTP_SET_PEER_PRIMARY_ADDR, &primary, sizeof primary);
 }
 
 static int listen_for_it(void)
@@ -350,8 +490,8 @@ static int run(int count, char **words)
 
 	if (count == 1 && !strcmp(command, "listen"))
 		return listen_for_it();
-	if (count == 1 && !strcmp(command, "connect"))
-		return connect_to_it();
+	if (count == 2 && !strcmp(command, "connect"))
+		return connect_to_it(words[1]);
 	if (count == 2 && !strcmp(command, "time")) {
 		for (int left = atoi(words[1]); left > 0; left -= TICK) {
 			milliseconds += TICK;
@@ -359,12 +499,21 @@ static int run(int count, char **words)
 		}
 		return 0;
 	}
-	if (count == 2 && !strcmp(command, "packet")) {
-		size_t length = get_hex(words[1]);
+	if (count == 4 && !strcmp(command, "packet")) {
+		size_t length = get_hex(words[3]);
 
-		usrsctp_conninput(address().sconn_addr, words[1], length, 0);
+		if (host_addresses)
+			take_packet(words[1], words[2], words[3], length);
+		else
+			usrsctp_conninput(conn_address().sconn_addr, words[3], length, 0);
 		return 0;
 	}
+	if (count == 2 && !strcmp(command, "add-address"))
+		return change_address(words[1], SCTP_BINDX_ADD_ADDR);
+	if (count == 2 && !strcmp(command, "delete-address"))
+		return change_address(words[1], SCTP_BINDX_REM_ADDR);
+	if (count == 2 && !strcmp(command, "peer-primary"))
+		return ask_for_primary(words[1]);
 	if (count == 6 && !strcmp(command, "send"))
 		return send_message(atoi(words[1]), words[2], words[3], atoi(words[4]), words[5]);
 	if (count == 3 && !strcmp(command, "reset"))
@@ -405,10 +554,13 @@ int main(int count, char **arguments)
 	char *line = NULL;
 	size_t room = 0;
 	static char buffer[1 << 20];
+	char *one;
 
-	if (count != 3)
+	if (count != 3 && count != 4)
 		return 2;
 	setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+	while (count == 4 && host_addresses < MOST_ADDRESSES && (one = strsep(&arguments[3], ",")))
+		host[host_addresses++] = ipv4(one);
 	start(arguments[1], atoi(arguments[2]));
 	while (getline(&line, &room, stdin) > 0) {
 		char *words[8], *rest = line;

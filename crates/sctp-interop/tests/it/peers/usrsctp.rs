@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write, pipe};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use sctp::{Extensions, PrPolicy};
 use test_support::{require_command, require_file};
 
-use crate::engine::{Client, How, Message, Peer, PeerEvent};
+use crate::engine::{Client, How, Message, Peer, PeerEvent, Route};
 
 /// How finely its clock goes.
 const TICK: Duration = Duration::from_millis(10);
@@ -23,10 +24,12 @@ pub(crate) struct Usrsctp {
     child: Child,
     input: PipeWriter,
     output: BufReader<PipeReader>,
+    /// The address to connect to, where hosts have addresses.
+    remote: Option<IpAddr>,
     /// Its time.
     time: Duration,
     is_up: bool,
-    packets: VecDeque<Vec<u8>>,
+    packets: VecDeque<(Route, Vec<u8>)>,
     messages: VecDeque<Message>,
     /// What has come of messages that are not whole.
     parts: Vec<Message>,
@@ -57,6 +60,41 @@ fn program() -> Option<PathBuf> {
 }
 
 impl Usrsctp {
+    /// An endpoint on a host with these addresses, bound to the first one of them; it connects to `remote`.
+    pub(crate) fn on_host(
+        extensions: Extensions,
+        streams: u16,
+        addresses: &[IpAddr],
+        remote: IpAddr,
+    ) -> Option<Usrsctp> {
+        let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        let (extensions, streams) = (extensions.to_string(), streams.to_string());
+        Usrsctp::spawn(&[extensions, streams, addresses.join(",")], Some(remote))
+    }
+
+    fn spawn(arguments: &[String], remote: Option<IpAddr>) -> Option<Usrsctp> {
+        let (output, its_output) = pipe().unwrap();
+        let (its_input, input) = pipe().unwrap();
+        let child = Command::new(program()?)
+            .args(arguments)
+            .stdin(its_input)
+            .stdout(its_output)
+            .spawn()
+            .unwrap();
+        Some(Usrsctp {
+            input,
+            output: BufReader::new(output),
+            child,
+            remote,
+            time: Duration::ZERO,
+            is_up: false,
+            packets: VecDeque::new(),
+            messages: VecDeque::new(),
+            parts: Vec::new(),
+            events: VecDeque::new(),
+        })
+    }
+
     /// Has the program do something, and takes what it tells of it.
     ///
     /// # Errors
@@ -73,7 +111,10 @@ impl Usrsctp {
             match words[..] {
                 ["ok"] => return Ok(()),
                 ["error", ..] => return Err(line.trim_end().to_owned()),
-                ["packet", hex] => self.packets.push_back(from_hex(hex)),
+                ["packet", from, to, hex] => {
+                    let route = from.parse().ok().zip(to.parse().ok());
+                    self.packets.push_back((route, from_hex(hex)));
+                }
                 ["message", stream, _, flags, hex] => {
                     self.add_part(stream.parse().unwrap(), from_hex(hex), flags == "p");
                 }
@@ -147,41 +188,26 @@ impl Peer for Usrsctp {
     };
 
     fn start(extensions: Extensions, streams: u16) -> Option<Usrsctp> {
-        let (output, its_output) = pipe().unwrap();
-        let (its_input, input) = pipe().unwrap();
-        let child = Command::new(program()?)
-            .args([extensions.to_string(), streams.to_string()])
-            .stdin(its_input)
-            .stdout(its_output)
-            .spawn()
-            .unwrap();
-        Some(Usrsctp {
-            input,
-            output: BufReader::new(output),
-            child,
-            time: Duration::ZERO,
-            is_up: false,
-            packets: VecDeque::new(),
-            messages: VecDeque::new(),
-            parts: Vec::new(),
-            events: VecDeque::new(),
-        })
+        Usrsctp::spawn(&[extensions.to_string(), streams.to_string()], None)
     }
 
     fn open(&mut self, client: Client) {
-        let command = match client {
-            Client::Ours => "listen",
-            Client::Peer => "connect",
+        let command = match (client, &self.remote) {
+            (Client::Ours, _) => "listen".to_owned(),
+            (Client::Peer, Some(address)) => format!("connect {address}"),
+            (Client::Peer, None) => "connect -".to_owned(),
         };
-        self.command(command).unwrap();
+        self.command(&command).unwrap();
     }
 
-    fn handle_packet(&mut self, now: Duration, packet: &[u8]) {
+    fn handle_packet(&mut self, now: Duration, route: Route, packet: &[u8]) {
         self.advance(now);
-        self.command(&format!("packet {}", to_hex(packet))).unwrap();
+        let route = route.map_or("- -".to_owned(), |(from, to)| format!("{from} {to}"));
+        let packet = to_hex(packet);
+        self.command(&format!("packet {route} {packet}")).unwrap();
     }
 
-    fn poll_transmit(&mut self, _: Duration) -> Option<Vec<u8>> {
+    fn poll_transmit(&mut self, _: Duration) -> Option<(Route, Vec<u8>)> {
         self.packets.pop_front()
     }
 
