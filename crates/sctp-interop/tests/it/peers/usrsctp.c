@@ -112,6 +112,7 @@ void *sctp_m_getptr(struct mbuf *, int, int, uint8_t *);
 void sctp_common_input_processing(struct mbuf **, int, int, int, struct sockaddr *, struct sockaddr *, void *, void *,
 				  uint8_t, uint8_t, uint32_t, uint16_t);
 void sctp_startup_iterator(void);
+void sctp_wakeup_iterator(void);
 
 int getifaddrs(struct ifaddrs **list)
 {
@@ -149,7 +150,7 @@ int sctp_userspace_get_mtu_from_ifn(uint32_t index)
 
 void sctp_userspace_ip_output(int *result, struct mbuf *packet, void *route, void *endpoint, uint32_t vrf)
 {
-	static struct {
+	struct {
 		struct iphdr ip;
 		char bytes[1 << 16];
 	} whole;
@@ -164,8 +165,11 @@ void sctp_userspace_ip_output(int *result, struct mbuf *packet, void *route, voi
 	m_freem(packet);
 	inet_ntop(AF_INET, &whole.ip.saddr, from, sizeof from);
 	inet_ntop(AF_INET, &whole.ip.daddr, to, sizeof to);
+	/* The library has a thread that sends. */
+	flockfile(stdout);
 	printf("packet %s %s ", from, to);
 	put_hex(whole.bytes, length);
+	funlockfile(stdout);
 	*result = 0;
 }
 
@@ -464,8 +468,12 @@ static int change_address(const char *text, int flags)
 	struct sockaddr_in address = ipv4(text);
 	int result = usrsctp_bindx(connection, (struct sockaddr *)&address, 1, flags);
 
-	/* A thread of the library goes on with it. */
-	usleep(50000);
+	/* A thread of the library goes on with it, which may not have waited for that yet. */
+	for (int patience = 5; patience > 0; patience--) {
+		usleep(10000);
+		sctp_wakeup_iterator();
+	}
+	usleep(10000);
 	return result;
 }
 
