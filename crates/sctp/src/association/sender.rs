@@ -151,14 +151,17 @@ impl Sender {
     }
 
     /// Whether streams are paused, and their numbers may begin anew: no message on them has begun to leave,
-    /// and no FORWARD-TSN that the peer has yet to take in, or that is still to be sent, may name one of
-    /// their old numbers.
+    /// all that left before is acknowledged, and no FORWARD-TSN that the peer has yet to take in, or that is
+    /// still to be sent, may name one of their old numbers.
+    ///
+    /// A peer puts off a reset until it has the data of before (RFC 6525 section 5.2.2, E2). Waiting here is
+    /// better: usrsctp looks whether it has when the next data arrives, and none may come.
     pub(crate) fn has_paused(&self) -> bool {
         let names_old_numbers = || {
             self.outstanding.advanced_peer_ack_point() != self.outstanding.cumulative_ack_point()
                 || self.outstanding.has_any(|stream| self.queue.pauses(stream))
         };
-        self.queue.has_paused() && !(self.partial_reliability && names_old_numbers())
+        self.queue.has_paused() && !names_old_numbers()
     }
 
     /// Whether everything that was sent is acknowledged for good.

@@ -80,6 +80,7 @@ fn messages_wait_for_the_reset_and_are_numbered_anew() {
         scripted.send(stream, b"before");
     }
     assert_eq!(data(&scripted.take()), [(1, 0), (1, 1), (2, 0)]);
+    scripted.give_sack(3, &[], 100_000);
     reset_outgoing(&mut scripted, &[1]);
     for stream in [1, 2] {
         scripted.send(stream, b"after");
@@ -100,12 +101,29 @@ fn messages_wait_for_the_reset_and_are_numbered_anew() {
 }
 
 #[test]
+fn the_request_waits_until_the_data_of_its_streams_is_acknowledged() {
+    let mut scripted = connected(granting());
+    for stream in [1, 2] {
+        scripted.send(stream, b"before");
+    }
+    scripted.take();
+    reset_outgoing(&mut scripted, &[1]);
+    scripted.send(1, b"after");
+    let packets = scripted.take();
+    assert!(re_configs(&packets).is_empty() && data(&packets).is_empty());
+    scripted.give_sack(1, &[], 100_000);
+    let request = own_request(&scripted, 0, FIRST.previous(), scripted.tsn + 1, &[[0, 1]]);
+    assert_eq!(re_configs(&scripted.take()), [[request]]);
+}
+
+#[test]
 fn all_streams_are_reset_without_a_list() {
     let mut scripted = connected(granting());
     for stream in 0..10 {
         scripted.send(stream, b"before");
     }
     scripted.take();
+    scripted.give_sack(10, &[], 100_000);
     reset_outgoing(&mut scripted, &[]);
     let packets = scripted.take();
     let request = own_request(&scripted, 0, FIRST.previous(), scripted.tsn + 9, &[]);
@@ -116,7 +134,6 @@ fn all_streams_are_reset_without_a_list() {
     assert!(data(&scripted.take()).is_empty());
     let number = SequenceNumber(scripted.tsn.0);
     give(&mut scripted, &[response(number, PERFORMED)]);
-    scripted.give_sack(10, &[], 100_000);
     let again = data(&scripted.take());
     assert_eq!(again, (0..10).map(|stream| (stream, 0)).collect::<Vec<_>>());
 }
@@ -167,6 +184,7 @@ fn numbers_go_on_where_the_peer_refuses() {
         let mut scripted = connected(granting());
         scripted.send(1, b"before");
         scripted.take();
+        scripted.give_sack(1, &[], 100_000);
         reset_outgoing(&mut scripted, &[1]);
         scripted.send(1, b"after");
         assert!(data(&scripted.take()).is_empty());
@@ -219,6 +237,7 @@ fn the_peer_has_our_streams_reset() {
         scripted.send(stream, b"before");
     }
     scripted.take();
+    scripted.give_sack(2, &[], 100_000);
     let request = incoming_reset(FIRST, &[[0, 3], [0, 1]]);
     give(&mut scripted, &[request]);
     scripted.send(3, b"after");
@@ -244,6 +263,7 @@ fn the_response_goes_with_our_request() {
     let mut scripted = connected(granting());
     scripted.send(1, b"before");
     scripted.take();
+    scripted.give_sack(1, &[], 100_000);
     let requests = [
         outgoing_reset(FIRST, PEER_TSN - 1, &[]),
         incoming_reset(FIRST.next(), &[]),
@@ -264,6 +284,7 @@ fn a_request_that_has_to_wait_is_in_progress() {
     let mut scripted = connected(granting());
     scripted.send(1, b"before");
     scripted.take();
+    scripted.give_sack(1, &[], 100_000);
     // Another request of ours is in flight.
     let (now, id) = (scripted.now, scripted.id());
     scripted.endpoint.add_streams(now, id, 1, 0).unwrap();
@@ -298,6 +319,8 @@ fn a_reset_that_is_under_way_or_done_is_nothing_to_do() {
     for stream in [1, 2, 3] {
         scripted.send(stream, b"before");
     }
+    scripted.take();
+    scripted.give_sack(3, &[], 100_000);
     reset_outgoing(&mut scripted, &[1, 2]);
     scripted.take();
     give(&mut scripted, &[incoming_reset(FIRST.next(), &[[0, 2]])]);

@@ -51,7 +51,7 @@ fn each_side_tells_of_a_reset() {
         .reset_streams(pair.now, client, asked)
         .unwrap();
     pair.client_sends(ordered(3), "after");
-    pair.run();
+    pair.run_for(Duration::from_secs(1));
     let numbers: Vec<u16> = pair
         .server
         .receive_all(pair.now, server)
