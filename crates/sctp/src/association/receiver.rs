@@ -88,8 +88,8 @@ pub(crate) struct Receiver {
     readable_reported: bool,
     /// The ends of these messages will never be delivered, although parts of them were.
     aborted: Vec<MessageKey>,
-    /// Of interleaved messages, no part could be delivered when all were looked at, and the user has
-    /// received nothing since.
+    /// Of interleaved messages, no part could be delivered when all were looked at, and nothing has
+    /// changed that since.
     no_part_is_next: bool,
     /// The peer has skipped messages: more fragments of them may be on their way.
     has_skipped: bool,
@@ -639,6 +639,9 @@ impl Receiver {
     fn record(&mut self, tsn: Tsn) {
         let had_gaps = self.tsns.has_gaps();
         self.tsns.record(tsn);
+        if tsn <= self.tsns.cumulative() {
+            self.no_part_is_next = false;
+        }
         self.packet.gap |= had_gaps || self.tsns.has_gaps();
     }
 

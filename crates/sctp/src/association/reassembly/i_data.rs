@@ -1,7 +1,8 @@
 //! Reassembly of I-DATA chunks (RFC 8260 section 2.2.3): stream, U bit and MID name the message of a
 //! fragment, and the FSN its place in it. TSNs say nothing of that; they are kept for what is taken back.
 //!
-//! In parts it hands out what has arrived from the beginning of a message on without a gap.
+//! In parts it hands out what has arrived from the beginning of a message on without a gap, up to the
+//! cumulative TSN: a message beyond it must not hold up an earlier one of its stream, which may need room.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -185,7 +186,7 @@ impl Reassembly for IDataReassembly {
                 ppid: message.ppid,
                 unordered,
                 ssn: ssn(mid),
-                payload: message.take_part(),
+                payload: message.take_part(u64::MAX),
                 end_of_record: true,
             },
         }))
@@ -194,18 +195,21 @@ impl Reassembly for IDataReassembly {
     fn incomplete(
         &mut self,
         latest: Option<MessageKey>,
-        _cumulative: Tsn,
+        cumulative: Tsn,
     ) -> Option<IncompleteMessage> {
         let key = latest?;
+        let received = self.unwrapped.number_of(cumulative);
         let message = self.messages.get(&sorted(key))?;
-        (message.part > 0).then_some(IncompleteMessage {
+        let held = message.part_up_to(received);
+        (held > 0).then_some(IncompleteMessage {
             message: key,
-            held: message.part,
+            held,
             is_begun: message.handed_out > 0,
         })
     }
 
-    fn largest_part(&mut self, _cumulative: Tsn, streams: &InboundStreams) -> Option<MessageKey> {
+    fn largest_part(&mut self, cumulative: Tsn, streams: &InboundStreams) -> Option<MessageKey> {
+        let received = self.unwrapped.number_of(cumulative);
         let mut largest = None;
         let mut stream = self.with_part.first().map(|key| key.0);
         while let Some(number) = stream {
@@ -213,13 +217,17 @@ impl Reassembly for IDataReassembly {
             let unordered = self
                 .with_part
                 .range((number, true, 0)..=(number, true, u32::MAX))
-                .next();
+                .find(|key| {
+                    let message = self.messages.get(key);
+                    message.is_some_and(|message| message.part_up_to(received) > 0)
+                });
             let candidates = self.with_part.get(&ordered).into_iter().chain(unordered);
             for (key, message) in candidates.filter_map(|key| self.messages.get_key_value(key)) {
-                if largest.is_none_or(|(part, _)| message.part > part)
+                let part = message.part_up_to(received);
+                if part > largest.map_or(0, |(part, _)| part)
                     && streams.may_deliver_part(unsorted(*key))
                 {
-                    largest = Some((message.part, *key));
+                    largest = Some((part, *key));
                 }
             }
             stream = self
@@ -231,18 +239,19 @@ impl Reassembly for IDataReassembly {
         largest.map(|(_, key)| unsorted(key))
     }
 
-    fn take_part(&mut self, key: MessageKey, _cumulative: Tsn) -> Option<ReceivedMessage> {
+    fn take_part(&mut self, key: MessageKey, cumulative: Tsn) -> Option<ReceivedMessage> {
+        let received = self.unwrapped.number_of(cumulative);
         let message = self
             .messages
             .get_mut(&sorted(key))
-            .filter(|message| message.part > 0)?;
+            .filter(|message| message.part_up_to(received) > 0)?;
         let before = message.count();
         let part = ReceivedMessage {
             stream: key.stream,
             ppid: message.ppid,
             unordered: key.unordered,
             ssn: ssn(key.mid),
-            payload: message.take_part(),
+            payload: message.take_part(received),
             end_of_record: false,
         };
         self.update(sorted(key), before);
@@ -314,9 +323,11 @@ impl Reassembly for IDataReassembly {
 }
 
 impl FragmentedMessage {
-    /// What it counts for: at least one, for it is there.
+    /// What it counts for: at least one, for it is there, unless all that has arrived was handed out: that
+    /// is so of one message of each stream at most.
     fn count(&self) -> usize {
-        (self.run.len() + self.apart.len()).max(1)
+        let is_held = self.handed_out == 0 || !self.joined.is_empty();
+        (self.run.len() + self.apart.len()).max(usize::from(is_held))
     }
 
     /// Bytes of it that have arrived.
@@ -393,18 +404,36 @@ impl FragmentedMessage {
         }
     }
 
-    /// Takes out what has arrived without a gap.
-    fn take_part(&mut self) -> Bytes {
-        let only = self
-            .run
-            .pop_front_if(|piece| piece.payload.len() == self.part)
-            .map(|piece| piece.payload);
-        let part = only.unwrap_or_else(|| {
-            self.joined.reserve(self.part - self.joined.len());
-            self.join_run();
-            mem::take(&mut self.joined).freeze()
-        });
-        self.handed_out += mem::take(&mut self.part);
+    /// How many fragments of the run have TSNs up to `limit`, before the first one that has not.
+    fn reach(&self, limit: u64) -> usize {
+        let reached = self.run.iter().take_while(|piece| piece.tsn <= limit);
+        reached.count()
+    }
+
+    /// Bytes that [`Self::take_part`] would take out.
+    fn part_up_to(&self, limit: u64) -> usize {
+        let reached = self.run.iter().take_while(|piece| piece.tsn <= limit);
+        let bytes: usize = reached.map(|piece| piece.payload.len()).sum();
+        self.joined.len() + bytes
+    }
+
+    /// Takes out what has arrived without a gap, as far as its TSNs go up to `limit`.
+    fn take_part(&mut self, limit: u64) -> Bytes {
+        let count = self.reach(limit);
+        let only = (self.joined.is_empty() && count == 1).then(|| self.run.pop_front());
+        let part = match only.flatten() {
+            Some(piece) => piece.payload,
+            None => {
+                self.joined
+                    .reserve(self.part_up_to(limit) - self.joined.len());
+                for piece in self.run.drain(..count) {
+                    self.joined.extend_from_slice(&piece.payload);
+                }
+                mem::take(&mut self.joined).freeze()
+            }
+        };
+        self.part -= part.len();
+        self.handed_out += part.len();
         part
     }
 

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 
 use super::Receiver;
 use crate::association::path_id::PathId;
-use crate::packet::{Chunk, Data, Packet, PacketWriter, Ssn, Tsn};
+use crate::association::received_data::ReceivedData;
+use crate::packet::{Chunk, Data, Fragment, IData, Mid, Packet, PacketWriter, Ssn, Tsn};
 use crate::{AssociationConfig, ReceivedMessage};
 
 const STREAMS: u16 = 3;
@@ -79,35 +80,78 @@ fn scenario() -> impl Strategy<Value = (Vec<Message>, Vec<Step>)> {
 }
 
 /// The chunks of the messages, each in a packet.
-fn packets(messages: &[Message], initial: Tsn) -> Vec<Bytes> {
-    let mut next_ssn = BTreeMap::new();
-    let mut tsn = initial;
+fn packets(messages: &[Message], initial: Tsn, interleaved: bool) -> Vec<Bytes> {
+    let tsns = tsns(messages, initial, interleaved);
+    let mut next = BTreeMap::new();
     let mut packets = Vec::new();
     for (number, message) in messages.iter().enumerate() {
-        let ssn: &mut Ssn = next_ssn.entry(message.stream).or_insert(Ssn(0));
+        let Message {
+            stream, unordered, ..
+        } = *message;
+        let next: &mut Mid = next.entry((stream, unordered)).or_default();
+        let mid = *next;
+        *next = mid.next();
         for (index, size) in message.chunks.iter().enumerate() {
-            let data = Data {
-                unordered: message.unordered,
-                beginning: index == 0,
-                ending: index + 1 == message.chunks.len(),
-                tsn,
-                stream: message.stream,
-                ssn: *ssn,
-                ppid: number as u32,
-                user_data: &payload_of(number, index, *size),
-                ..Data::default()
-            };
+            let user_data = &payload_of(number, index, *size);
+            let (ppid, fsn) = (number as u32, index as u32);
+            let ending = index + 1 == message.chunks.len();
+            let tsn = tsns[packets.len()];
             let mut buffer = BytesMut::new();
             let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 1000);
-            writer.data(&data).expect("it fits");
+            let written = if interleaved {
+                writer.i_data(&IData {
+                    immediate: false,
+                    unordered,
+                    ending,
+                    tsn,
+                    stream,
+                    mid,
+                    fragment: match fsn {
+                        0 => Fragment::First { ppid },
+                        fsn => Fragment::Later { fsn },
+                    },
+                    user_data,
+                })
+            } else {
+                writer.data(&Data {
+                    immediate: false,
+                    unordered,
+                    beginning: index == 0,
+                    ending,
+                    tsn,
+                    stream,
+                    ssn: Ssn(mid.0 as u16),
+                    ppid,
+                    user_data,
+                })
+            };
+            written.expect("it fits");
             packets.push(writer.finish());
-            tsn = tsn.next();
-        }
-        if !message.unordered {
-            *ssn = ssn.next();
         }
     }
     packets
+}
+
+/// The TSN of each chunk. Where messages are interleaved, the streams take turns.
+fn tsns(messages: &[Message], initial: Tsn, interleaved: bool) -> Vec<Tsn> {
+    let streams = messages
+        .iter()
+        .flat_map(|message| message.chunks.iter().map(|_| message.stream));
+    let mut before = BTreeMap::new();
+    let mut turns: Vec<(usize, usize)> = streams
+        .enumerate()
+        .map(|(chunk, stream)| {
+            let turn: &mut usize = before.entry(stream).or_default();
+            *turn += usize::from(interleaved);
+            (*turn, chunk)
+        })
+        .collect();
+    turns.sort_unstable();
+    let mut tsns = vec![initial; turns.len()];
+    for (offset, (_, chunk)) in (0..).zip(turns) {
+        tsns[chunk] = initial + offset;
+    }
+    tsns
 }
 
 fn payload_of(number: usize, index: usize, size: usize) -> Vec<u8> {
@@ -129,33 +173,31 @@ struct Run {
     receiver: Receiver,
     /// The numbers of the messages delivered.
     delivered: Vec<usize>,
-    /// The message of which parts were delivered, and these.
-    partial: Option<(u16, usize, Vec<u8>)>,
+    interleaved: bool,
+    /// The messages of which parts were delivered, and these, by stream.
+    partial: BTreeMap<u16, (usize, Vec<u8>)>,
 }
 
 impl Run {
-    fn new(initial: Tsn, config: AssociationConfig) -> Run {
+    fn new(initial: Tsn, interleaved: bool, config: AssociationConfig) -> Run {
         Run {
-            receiver: Receiver::new(initial, STREAMS, false, &config),
+            receiver: Receiver::new(initial, STREAMS, interleaved, &config),
             config,
             delivered: Vec::new(),
-            partial: None,
+            interleaved,
+            partial: BTreeMap::new(),
         }
     }
 
     fn arrives(&mut self, packet: &Bytes) {
         let parsed = Packet::read(packet).expect("a packet");
-        let Some(Ok(Chunk::Data(data))) = parsed.chunks().next() else {
-            panic!("it holds DATA");
+        let data: ReceivedData<'_> = match &parsed.chunks().next() {
+            Some(Ok(Chunk::Data(data))) => data.into(),
+            Some(Ok(Chunk::IData(data))) => data.into(),
+            _ => panic!("it holds user data"),
         };
         self.receiver
-            .handle_data(
-                (&data).into(),
-                packet,
-                PathId::FIRST,
-                usize::MAX,
-                &self.config,
-            )
+            .handle_data(data, packet, PathId::FIRST, usize::MAX, &self.config)
             .expect("it is sound");
         self.receiver.end_packet(Instant::now(), &self.config);
     }
@@ -169,17 +211,15 @@ impl Run {
         assert_eq!(received.stream, message.stream);
         assert_eq!(received.unordered, message.unordered);
         self.check_place(&received, number);
-        let mut payload = match self.partial.take_if(|(_, begun, _)| *begun == number) {
-            Some((_, _, begun)) => begun,
-            None => Vec::new(),
-        };
+        let begun = self.partial.remove(&received.stream);
+        let mut payload = begun.map_or_else(Vec::new, |(_, begun)| begun);
         payload.extend_from_slice(&received.payload);
         if received.end_of_record {
             assert_eq!(payload, whole(number, message), "message {number}");
             self.delivered.push(number);
         } else {
             assert!(!received.payload.is_empty());
-            self.partial = Some((received.stream, number, payload));
+            self.partial.insert(received.stream, (number, payload));
         }
         true
     }
@@ -187,11 +227,11 @@ impl Run {
     /// Between the parts of a message comes nothing of its stream, and nothing at all unless that
     /// is allowed.
     fn check_place(&self, received: &ReceivedMessage, number: usize) {
-        if let Some((stream, begun, _)) = &self.partial
-            && *begun != number
-        {
-            assert!(self.config.fragment_interleave);
-            assert_ne!(received.stream, *stream);
+        for (stream, (begun, _)) in &self.partial {
+            if *begun != number {
+                assert!(self.config.fragment_interleave || self.interleaved);
+                assert_ne!(received.stream, *stream);
+            }
         }
     }
 }
@@ -230,9 +270,10 @@ proptest! {
     fn delivers_what_the_model_does(
         (messages, steps) in scenario(),
         initial in prop_oneof![any::<u32>(), u32::MAX - 30..=u32::MAX],
+        interleaved: bool,
     ) {
-        let packets = packets(&messages, Tsn(initial));
-        let mut run = Run::new(Tsn(initial), AssociationConfig::default());
+        let packets = packets(&messages, Tsn(initial), interleaved);
+        let mut run = Run::new(Tsn(initial), interleaved, AssociationConfig::default());
         let mut received = BTreeSet::new();
         for step in steps {
             match step {
@@ -256,15 +297,18 @@ proptest! {
     fn delivers_all_whatever_is_taken_back_and_in_parts_too(
         (messages, steps) in scenario(),
         initial in prop_oneof![any::<u32>(), u32::MAX - 30..=u32::MAX],
+        interleaved: bool,
         a_rwnd in 1500_u32..4000,
         partial_delivery_point in prop_oneof![Just(usize::MAX), 0_usize..1500],
         fragment_interleave: bool,
         max_received_messages in prop_oneof![Just(1_usize << 15), 1_usize..6],
     ) {
-        let packets = packets(&messages, Tsn(initial));
-        let config = AssociationConfig::default().a_rwnd(a_rwnd).partial_delivery_point(partial_delivery_point).fragment_interleave(fragment_interleave).max_received_messages(max_received_messages).mtu(576)
+        let packets = packets(&messages, Tsn(initial), interleaved);
+        // Of interleaved messages, each stream may have one that is begun, and losses more.
+        let max_received = if interleaved { 1 << 15 } else { max_received_messages };
+        let config = AssociationConfig::default().a_rwnd(a_rwnd).partial_delivery_point(partial_delivery_point).fragment_interleave(fragment_interleave).max_received_messages(max_received).mtu(576)
         .bounded(usize::MAX);
-        let mut run = Run::new(Tsn(initial), config);
+        let mut run = Run::new(Tsn(initial), interleaved, config);
         for step in steps {
             match step {
                 Step::Arrives(chunk) => run.arrives(&packets[chunk]),
@@ -291,6 +335,6 @@ proptest! {
         prop_assert_eq!(delivered.len(), messages.len());
         assert_ordered(&messages, &run.delivered);
         prop_assert_eq!(run.receiver.buffered(), 0);
-        prop_assert!(run.partial.is_none());
+        prop_assert!(run.partial.is_empty());
     }
 }
