@@ -26,6 +26,7 @@ pub mod record;
 pub mod scenario;
 pub mod script;
 pub mod statistics;
+pub mod trace;
 
 pub use driver::{
     Background, BackgroundTotal, ConnectError, Connections, Control, GeneratorConfig, LoadError,

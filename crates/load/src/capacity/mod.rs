@@ -241,6 +241,22 @@ pub struct StepSummary {
 }
 
 impl StepSummary {
+    /// The highest rate that passed and at or below which none failed. What passed once, above rates at which the server has
+    /// failed, says nothing of what it can take.
+    pub fn highest_passed(steps: &[StepSummary]) -> Option<u64> {
+        let failed = steps
+            .iter()
+            .filter(|step| !step.passed && step.validity.is_valid());
+        let limit = failed
+            .map(|step| step.per_second)
+            .fold(f64::INFINITY, f64::min);
+        let passed = steps
+            .iter()
+            .filter(|step| step.passed && step.per_second < limit);
+        let best = passed.map(|step| step.per_second).fold(0.0, f64::max);
+        (best > 0.0).then_some(best as u64)
+    }
+
     fn new(step: &Step, result: &StepResult, passed: bool) -> StepSummary {
         StepSummary {
             number: step.number,

@@ -161,7 +161,7 @@ impl Search {
     }
 
     fn best(&self) -> Option<u64> {
-        (self.old_r > 0).then_some(self.old_r)
+        StepSummary::highest_passed(&self.steps)
     }
 
     /// Ends a search that has nowhere to go.

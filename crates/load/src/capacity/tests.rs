@@ -103,6 +103,35 @@ fn a_search_ends_where_the_generator_does() {
     assert_eq!(end.to_string(), expected);
 }
 
+/// Once 144 a second passed and 130 failed, 144 is not what the server takes.
+#[test]
+fn what_passed_above_a_failure_is_no_result() {
+    let mut search = Search::new(SearchParameters {
+        start: 100,
+        most_steps: 4,
+        ..SearchParameters::default()
+    });
+    // The fourth step is the first one below.
+    run(&mut search, |step| {
+        u64::from(step.number == 1 || step.number == 3)
+    });
+    let steps = search.steps();
+    let rates: Vec<(f64, bool)> = steps
+        .iter()
+        .map(|step| (step.per_second, step.passed))
+        .collect();
+    assert_eq!(
+        rates,
+        [(100.0, true), (110.0, false), (99.0, true), (108.0, false)]
+    );
+    assert_eq!(StepSummary::highest_passed(steps), Some(100));
+    assert_eq!(StepSummary::highest_passed(&steps[..1]), Some(100));
+    let mut above = steps.to_vec();
+    above[2].per_second = 120.0;
+    assert_eq!(StepSummary::highest_passed(&above), Some(100));
+    assert_eq!(search.end(), Some(End::TooManySteps { best: Some(100) }));
+}
+
 #[test]
 fn a_generator_that_is_slow_once_is_given_another_try() {
     let mut search = Search::new(SearchParameters::default());

@@ -12,7 +12,7 @@ use super::error::LoadError;
 use super::media::MediaTotal;
 use super::plan::LoadPlan;
 use super::usage::ProcessorTime;
-use crate::engine::Counters;
+use crate::engine::{Counters, StepCount};
 use crate::statistics::Statistics;
 
 /// A command to a worker.
@@ -72,6 +72,7 @@ pub(super) struct Report {
     /// Attempts that the plan wants a second at present, of all workers.
     pub(super) per_second: Option<f64>,
     pub(super) counters: Counters,
+    pub(super) steps: Vec<Vec<StepCount>>,
     pub(super) wire: WireStatistics,
     pub(super) in_flight: usize,
     pub(super) registered: u32,
@@ -92,6 +93,11 @@ impl Report {
         self.statistics.merge(&other.statistics);
         self.scheduled += other.scheduled;
         self.counters += other.counters;
+        for (ours, theirs) in self.steps.iter_mut().zip(&other.steps) {
+            for (ours, theirs) in ours.iter_mut().zip(theirs) {
+                *ours += *theirs;
+            }
+        }
         self.wire += other.wire;
         self.in_flight += other.in_flight;
         self.registered += other.registered;

@@ -10,6 +10,7 @@ use sip_net::SipNetConfig;
 
 use super::background::Background;
 use super::plan::TaskKind;
+use super::traces::Traces;
 use crate::engine::EngineConfig;
 use crate::media::{Clip, Mode};
 use crate::record::Record;
@@ -68,6 +69,8 @@ pub struct GeneratorConfig {
     /// Where each worker puts the records of what has ended, many at a time. Where nobody takes them, workers
     /// wait.
     pub records: Option<SyncSender<Vec<Record>>>,
+    /// Where messages, failures and the words of scenarios are written down.
+    pub traces: Option<Arc<Traces>>,
     /// How long an interval of the series in the statistics is.
     pub interval: Duration,
     /// What tags, branches, Call-IDs and random arrivals are drawn from.
@@ -97,6 +100,7 @@ impl Default for GeneratorConfig {
             background: None,
             media: None,
             records: None,
+            traces: None,
             interval: Duration::from_secs(1),
             seed: 0,
         }

@@ -20,7 +20,7 @@ use super::plan::LoadPlan;
 use super::usage::ProcessorTime;
 use super::{open_files, start};
 use crate::arrivals::{Share, Validity, ValidityLimits};
-use crate::engine::Counters;
+use crate::engine::{Counters, StepCount};
 use crate::statistics::Statistics;
 
 /// When the first report follows after the very beginning of a run, which has nothing to report.
@@ -69,6 +69,8 @@ pub struct Snapshot {
     pub statistics: Statistics,
     /// What the engines have counted since the users were started.
     pub counters: Counters,
+    /// What became of the [lines](crate::script::Script::lines) of each script since then.
+    pub steps: Vec<Vec<StepCount>>,
     /// Attempts of our users that are under way.
     pub in_flight: usize,
     /// Users whose registration stands.
@@ -96,6 +98,8 @@ pub struct Outcome {
     pub unconnected: u32,
     /// What the engines have counted since the users were started.
     pub counters: Counters,
+    /// What became of the [lines](crate::script::Script::lines) of each script since then.
+    pub steps: Vec<Vec<StepCount>>,
     /// What has gone over the wire since the users were started;
     /// [`incoming_dropped`](WireStatistics::incoming_dropped) are datagrams for which our own sockets had no
     /// room.
@@ -156,6 +160,7 @@ impl LoadGenerator {
             time: Duration::ZERO,
             statistics: Statistics::new(Instant::now(), config.interval),
             counters: Counters::default(),
+            steps: Vec::new(),
             in_flight: 0,
             registered: 0,
             per_second: None,
@@ -410,6 +415,7 @@ impl LoadGenerator {
             registered: sum.registered,
             unconnected: sum.unconnected,
             counters: sum.counters,
+            steps: sum.steps.clone(),
             wire: sum.wire,
             processor: sum.processor - processor,
             background,
@@ -427,6 +433,7 @@ impl LoadGenerator {
             time: started.elapsed(),
             statistics: sum.statistics,
             counters: sum.counters,
+            steps: sum.steps,
             in_flight: sum.in_flight,
             registered: sum.registered,
             per_second: sum.per_second,

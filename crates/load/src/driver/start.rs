@@ -18,6 +18,7 @@ use super::config::GeneratorConfig;
 use super::error::LoadError;
 use super::media::CallsWithMedia;
 use super::population::Population;
+use super::traces::Traces;
 use super::users::Users;
 use super::{setup, worker};
 use crate::arrivals::Share;
@@ -56,6 +57,7 @@ pub(super) fn start_worker(
     let hasher = hasher(&mut rng);
     let engine_config = EngineConfig {
         users: population.ranges(),
+        traces: config.traces.as_deref().is_some_and(Traces::wants_traces),
         time_of_day: SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default(),
@@ -66,7 +68,7 @@ pub(super) fn start_worker(
     for script in &config.scripts {
         engine.add_script(script.clone());
     }
-    let mut users = Users::new(engine);
+    let mut users = Users::new(engine, config.transport, config.traces.clone());
     let setup = match setup::build(config, population, link_seed, hasher, &mut users) {
         Ok(setup) => setup,
         Err(error) => {

@@ -1,8 +1,12 @@
 //! The engine of a worker as its carrier sees it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use sip::Transport;
+
 use super::carrier::Traffic;
+use super::traces::Traces;
 use crate::engine::{Connection, ConnectionId, Engine, Transmit, UserRange};
 
 /// An engine, and which of its connections are open.
@@ -13,6 +17,8 @@ pub(super) struct Users {
     unopened: u32,
     /// How users are spread over them.
     spread: Vec<(u32, Vec<ConnectionId>)>,
+    transport: Transport,
+    traces: Option<Arc<Traces>>,
 }
 
 /// A connection of ours.
@@ -26,9 +32,11 @@ struct Way {
 }
 
 impl Users {
-    pub(super) fn new(engine: Engine) -> Users {
+    pub(super) fn new(engine: Engine, transport: Transport, traces: Option<Arc<Traces>>) -> Users {
         Users {
             engine,
+            transport,
+            traces,
             ways: Vec::new(),
             unopened: 0,
             spread: Vec::new(),
@@ -63,6 +71,15 @@ impl Users {
             self.engine.assign(user, *connection);
         }
         self.spread.push((range.count, connections.to_vec()));
+    }
+
+    /// Writes down what the engine says, where that is wanted.
+    pub(super) fn write_traces(&mut self) {
+        while let Some(trace) = self.engine.poll_trace() {
+            if let Some(traces) = &self.traces {
+                traces.trace(&trace);
+            }
+        }
     }
 
     /// How many users have a connection that is not open, and no second one that is.
@@ -123,6 +140,9 @@ impl Traffic for Users {
     }
 
     fn message(&mut self, now: Instant, received: Instant, id: ConnectionId, octets: &[u8]) {
+        if let Some(traces) = &self.traces {
+            traces.message(self.transport, "received", octets);
+        }
         self.engine.handle_message(now, received, id, octets);
     }
 
@@ -132,6 +152,15 @@ impl Traffic for Users {
     }
 
     fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Transmit> {
-        self.engine.poll_transmit(into)
+        let begin = into.len();
+        let transmit = self.engine.poll_transmit(into)?;
+        if let Some(traces) = &self.traces {
+            traces.message(
+                self.transport,
+                "sent",
+                into.get(begin..).unwrap_or_default(),
+            );
+        }
+        Some(transmit)
     }
 }

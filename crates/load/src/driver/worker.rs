@@ -303,6 +303,7 @@ impl Worker {
         if let Some(media) = &self.media {
             media.stop_those_due(now);
         }
+        self.users.write_traces();
         while let Some(record) = self.users.engine.poll_record() {
             self.phase.record(&record);
             self.statistics.record(&record);
@@ -337,6 +338,7 @@ impl Worker {
             scheduled: self.phase.scheduled(now),
             per_second: self.phase.per_second(now),
             counters: *engine.counters(),
+            steps: engine.step_counts().to_vec(),
             wire: carrier.statistics(),
             in_flight: engine.in_flight(),
             registered: engine.registered_users(),

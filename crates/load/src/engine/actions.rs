@@ -2,6 +2,7 @@
 
 use super::authentication::proves;
 use super::distribution::draw;
+use super::ending::MOST_TRACES;
 use super::received::Received;
 use super::render::{RenderContext, RenderState};
 use super::text::{MAXIMUM_VALUE, number};
@@ -11,6 +12,7 @@ use crate::record::Failure;
 use crate::script::{
     Action, Arithmetic, Check, Comparison, Script, TemplatePart, Variable, Within,
 };
+use crate::trace::Trace;
 
 impl Engine {
     /// Runs the actions of a step.
@@ -105,6 +107,13 @@ impl Engine {
                 self.set_variable(script, index, *variable, value);
             }
             Action::Fail => return Err(Failed(Failure::Check)),
+            Action::Log { text, is_warning } => {
+                if self.config.traces && self.traces.len() < MOST_TRACES {
+                    let text = self.text(script, index, text, trigger);
+                    let is_warning = *is_warning;
+                    self.traces.push_back(Trace::Logged { text, is_warning });
+                }
+            }
             Action::Require(condition) => {
                 if !self.holds(script, index, condition, trigger) {
                     return Err(Failed(Failure::Check));

@@ -50,6 +50,8 @@ pub struct EngineConfig {
     pub records_callees: bool,
     /// What [`Slot::Process`](crate::script::Slot::Process) says.
     pub process: u32,
+    /// Whether it says why attempts fail, and what scripts say.
+    pub traces: bool,
     /// The time of day when the engine is made, as time since 1970 (UTC): what scripts write of it.
     pub time_of_day: Duration,
 }
@@ -72,6 +74,7 @@ impl Default for EngineConfig {
             pause_after_failure: Duration::from_millis(500),
             records_callees: true,
             process: 0,
+            traces: false,
             time_of_day: Duration::ZERO,
         }
     }

@@ -32,6 +32,8 @@ pub struct Counters {
     /// 2xx of further callees of forked INVITEs, whose dialogs were acknowledged and ended; repetitions
     /// included.
     pub forked_answers: u64,
+    /// Registrations whose answer names other contacts of the user beside our own: calls to that user fork.
+    pub other_bindings: u64,
     /// Requests sent to a place that a 3xx had named.
     pub redirections: u64,
     /// Requests sent by another connection, because nobody had answered on theirs or with 503.
@@ -61,6 +63,7 @@ impl AddAssign for Counters {
         self.malformed += other.malformed;
         self.stray_responses += other.stray_responses;
         self.forked_answers += other.forked_answers;
+        self.other_bindings += other.other_bindings;
         self.failovers += other.failovers;
         self.redirections += other.redirections;
         self.stray_requests += other.stray_requests;

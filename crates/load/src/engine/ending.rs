@@ -14,9 +14,13 @@ use super::transmit_queue::TransmitQueue;
 use super::trigger::Trigger;
 use super::users::Registration;
 use crate::record::{
-    Attempt, CallId, CallRecord, Outcome, Party, Record, RegistrationRecord, RequestRecord,
+    Attempt, CallId, CallRecord, Failure, Outcome, Party, Record, RegistrationRecord, RequestRecord,
 };
 use crate::script::{Kind, Script, ScriptId};
+use crate::trace::Trace;
+
+/// What is to be written down and nobody takes is bounded: what comes then is not.
+pub(super) const MOST_TRACES: usize = 1_000;
 
 impl Engine {
     /// Ends a session: its record is written, and what it owes its peer is sent. It may have to linger for its
@@ -49,11 +53,55 @@ impl Engine {
         };
         self.media.end(index);
         self.write_record(script, index, outcome, ended);
+        if let Outcome::Failed(failure) = outcome {
+            self.note_failure(script, index, failure, trigger);
+        }
         self.release_user(script, index, outcome, now);
         if outcome == Outcome::Unfinished {
             self.stop_asking(index);
         }
         self.clean_up(script, index, trigger);
+    }
+
+    /// Counts at its step that a session has failed, and says why.
+    fn note_failure(
+        &mut self,
+        script: &Script,
+        index: u32,
+        failure: Failure,
+        trigger: &Trigger<'_>,
+    ) {
+        let Some(session) = self.sessions.get(index) else {
+            return;
+        };
+        let step = session.step;
+        match failure {
+            Failure::NoResponse | Failure::GivenUp | Failure::NoAck => {
+                self.count_step(script, index, step, |count| count.timeouts += 1);
+            }
+            Failure::Refused
+            | Failure::Unexpected
+            | Failure::Unauthorized
+            | Failure::HungUp
+            | Failure::Cancelled => {
+                self.count_step(script, index, step, |count| count.unexpected += 1);
+            }
+            Failure::ConnectionLost | Failure::Check | Failure::Script | Failure::Malformed => {}
+        }
+        if !self.config.traces || self.traces.len() >= MOST_TRACES {
+            return;
+        }
+        let line = script
+            .line_of(step)
+            .and_then(|line| script.lines().get(line));
+        let call_id = self.call_id(script, index);
+        self.traces.extend(call_id.map(|call_id| Trace::Failed {
+            call_id,
+            script: script.name().to_owned(),
+            step: (step.0, line.map(ToString::to_string).unwrap_or_default()),
+            failure,
+            message: trigger.message.map(|message| message.octets.into()),
+        }));
     }
 
     /// What a session that is ended before its time still asks of its peer is not repeated any more, but a BYE or a
@@ -220,18 +268,23 @@ impl Engine {
         }
     }
 
-    fn record(&self, script: &Script, index: u32, outcome: Outcome, ended: Time) -> Option<Record> {
+    fn call_id(&self, script: &Script, index: u32) -> Option<CallId> {
         let session = self.sessions.get(index)?;
-        if session.party == Party::Callee && !self.config.records_callees {
-            return None;
-        }
-        let call_id = if !session.dialog.call_id.is_empty() {
+        Some(if !session.dialog.call_id.is_empty() {
             CallId::read(session.dialog.get(session.dialog.call_id))
         } else if *script.kind() == Kind::Registration && session.user != NOBODY {
             self.identity.registration_call_id(session.user)
         } else {
             self.identity.call_id(self.sessions.id(index))
-        };
+        })
+    }
+
+    fn record(&self, script: &Script, index: u32, outcome: Outcome, ended: Time) -> Option<Record> {
+        let session = self.sessions.get(index)?;
+        if session.party == Party::Callee && !self.config.records_callees {
+            return None;
+        }
+        let call_id = self.call_id(script, index)?;
         let record = record(script.kind(), session, call_id, outcome, ended, self.clock);
         Some(record)
     }

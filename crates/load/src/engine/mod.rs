@@ -79,6 +79,7 @@ mod scripts;
 mod sending;
 mod session;
 mod sessions;
+mod step_counts;
 mod steps;
 mod text;
 mod time;
@@ -98,11 +99,13 @@ use rand_chacha::ChaCha12Rng;
 
 use crate::record::{Failure, Outcome, Party, Record};
 use crate::script::{Kind, Script, ScriptId};
+use crate::trace::Trace;
 
 pub use config::{Connection, ConnectionId, EngineConfig, RegistrationPlan, Timers, UserRange};
 pub use counters::Counters;
 pub use directory::{Directory, Listed};
 pub use media::{CallMedia, LocalMedia};
+pub use step_counts::StepCount;
 pub use transmit_queue::Transmit;
 
 use buffers::Buffers;
@@ -115,6 +118,7 @@ use recently_ended::RecentlyEnded;
 use scripts::Scripts;
 use session::State;
 use sessions::Sessions;
+use step_counts::StepCounts;
 use time::{Clock, Moment, Time};
 use transmit_queue::TransmitQueue;
 use trigger::Trigger;
@@ -136,6 +140,8 @@ pub struct Engine {
     media: Media,
     transmits: TransmitQueue,
     records: VecDeque<Record>,
+    traces: VecDeque<Trace>,
+    step_counts: StepCounts,
     buffers: Buffers,
     counters: Counters,
 }
@@ -204,6 +210,8 @@ impl Engine {
             media: Media::default(),
             transmits: TransmitQueue::default(),
             records: VecDeque::new(),
+            traces: VecDeque::new(),
+            step_counts: StepCounts::default(),
             buffers: Buffers::default(),
             counters: Counters::default(),
             config,
@@ -214,6 +222,7 @@ impl Engine {
     /// Adds a script. One that waits for a request answers requests with this method from now on, unless
     /// one added before does; the first one that sends a REGISTER is what users register with.
     pub fn add_script(&mut self, script: Arc<Script>) -> ScriptId {
+        self.step_counts.add_script(script.lines().len());
         self.scripts.add(&script)
     }
 
@@ -422,6 +431,16 @@ impl Engine {
     /// The record of the next attempt that has ended.
     pub fn poll_record(&mut self) -> Option<Record> {
         self.records.pop_front()
+    }
+
+    /// What is to be written down next, where [`EngineConfig::traces`] asks for it.
+    pub fn poll_trace(&mut self) -> Option<Trace> {
+        self.traces.pop_front()
+    }
+
+    /// What became of the [lines](crate::script::Script::lines) of each script, in the order in which they were added.
+    pub fn step_counts(&self) -> &[Vec<StepCount>] {
+        self.step_counts.all()
     }
 
     /// Attempts under way that our users have begun, registrations apart: what a limit of calls is about.

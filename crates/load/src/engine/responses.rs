@@ -293,6 +293,9 @@ impl Engine {
                 write_contact(directory, session.user_number, connection, &mut contact);
             }
             let granted = granted(response, &contact);
+            if !session.notes.is_unregistering && names_others(response, &contact) {
+                self.counters.other_bindings += 1;
+            }
             let asked = u32::try_from(plan.expires.as_secs()).unwrap_or(u32::MAX);
             session.notes.expires = Some(granted.unwrap_or(asked));
         }
@@ -421,6 +424,17 @@ fn granted(response: &Received<'_>, own: &[u8]) -> Option<u32> {
     ours.or(last.filter(|_| count == 1))
         .and_then(|binding| NameAddr::parse(binding).ok()?.expires())
         .or_else(|| response.expires.and_then(seconds))
+}
+
+/// Whether a response to a REGISTER names other contacts than our own (section 10.3 step 8).
+fn names_others(response: &Received<'_>, own: &[u8]) -> bool {
+    let mut has_others = false;
+    response.each_named("Contact", |field| {
+        has_others |= list_values(field)
+            .filter_map(address_uri)
+            .any(|uri| !is_same_address(uri, own));
+    });
+    has_others
 }
 
 /// Whether two addresses are one (section 19.1.4).

@@ -8,6 +8,7 @@ use sip::Method;
 use super::distribution::draw;
 use super::received::Received;
 use super::session::{Session, State};
+use super::step_counts::StepCount;
 use super::text::number;
 use super::time::Time;
 use super::trigger::Trigger;
@@ -73,11 +74,15 @@ impl Engine {
         let done = match step {
             Step::Send(send) => {
                 self.set_step(index, next, State::Running);
+                self.count_step(script, index, number, |count| count.done += 1);
                 self.send(script, index, number, send, trigger)
                     .and_then(|()| self.act(script, index, &send.actions, trigger))
             }
             Step::Expect(expect) => return self.expect(script, index, expect, next, trigger),
-            Step::Pause(pause) => return self.pause(index, pause, next, trigger),
+            Step::Pause(pause) => {
+                self.count_step(script, index, number, |count| count.done += 1);
+                return self.pause(index, pause, next, trigger);
+            }
             Step::Jump { to, when } => {
                 let holds = self.holds(script, index, when, trigger);
                 self.set_step(index, if holds { *to } else { next }, State::Running);
@@ -132,10 +137,17 @@ impl Engine {
         let is_ack = |alternative: &&Alternative| {
             alternative.expected == Expected::Request(Method::Ack) && alternative.then != Then::Stay
         };
-        let Some(alternative) = expect.alternatives.iter().find(is_ack) else {
+        let Some(place) = expect.alternatives.iter().position(|one| is_ack(&one)) else {
+            return After::Waits;
+        };
+        let Some(alternative) = expect.alternatives.get(place) else {
             return After::Waits;
         };
         session.notes.has_early_ack = false;
+        let line = script.line_of(session.step).map(|first| first + place);
+        if let Some(count) = self.step_counts.line(session.script, line) {
+            count.done += 1;
+        }
         let to = match alternative.then {
             Then::Jump(to) => to,
             Then::Next | Then::Stay => next,
@@ -220,10 +232,13 @@ impl Engine {
         let (Some(session), Some(message)) = (self.sessions.get_mut(index), trigger.message) else {
             return false;
         };
-        let Some(alternative) = find_alternative(script, session, message) else {
+        let Some((line, alternative)) = find_line(script, session, message) else {
             return false;
         };
         let number = session.step;
+        if let Some(count) = self.step_counts.line(session.script, line) {
+            count.done += 1;
+        }
         let to = match alternative.then {
             Then::Stay => None,
             Then::Next => Some(StepNumber(number.0.saturating_add(1))),
@@ -244,6 +259,22 @@ impl Engine {
             self.keep_messages(script, index, number, trigger);
         }
         true
+    }
+
+    /// Counts something of a step.
+    pub(super) fn count_step(
+        &mut self,
+        script: &Script,
+        index: u32,
+        step: StepNumber,
+        count: impl FnOnce(&mut StepCount),
+    ) {
+        let line = script.line_of(step);
+        if let Some(session) = self.sessions.get(index)
+            && let Some(counted) = self.step_counts.line(session.script, line)
+        {
+            count(counted);
+        }
     }
 
     /// Whether a step waits for this message.
@@ -283,7 +314,16 @@ pub(super) fn find_alternative<'s>(
     session: &Session,
     message: &Received<'_>,
 ) -> Option<&'s Alternative> {
-    let fits = |alternative: &&Alternative| match &alternative.expected {
+    Some(find_line(script, session, message)?.1)
+}
+
+/// The same with its line.
+fn find_line<'s>(
+    script: &'s Script,
+    session: &Session,
+    message: &Received<'_>,
+) -> Option<(Option<usize>, &'s Alternative)> {
+    let fits = |alternative: &Alternative| match &alternative.expected {
         Expected::Response { statuses, method } => {
             message
                 .status()
@@ -302,5 +342,10 @@ pub(super) fn find_alternative<'s>(
         State::Expecting | State::Pausing => script.anytime(),
         State::Free | State::Running | State::Lingering => &[],
     };
-    here.iter().find(fits).or_else(|| anytime.iter().find(fits))
+    let among = |alternatives: &'s [Alternative], first: Option<usize>| {
+        let mut alternatives = alternatives.iter().enumerate();
+        let (place, alternative) = alternatives.find(|(_, alternative)| fits(alternative))?;
+        Some((first.map(|first| first + place), alternative))
+    };
+    among(here, script.line_of(session.step)).or_else(|| among(anytime, script.line_of_anytime()))
 }

@@ -24,7 +24,7 @@ impl Engine {
             .get(index)
             .is_some_and(|session| session.next() <= now)
         {
-            self.retransmit(index, now);
+            self.retransmit(&script, index, now);
             self.give_up(&script, index, now);
             self.end_wait(&script, index, now);
         }
@@ -32,7 +32,7 @@ impl Engine {
     }
 
     /// Timers A, E and G, and the retransmission of a 2xx (RFC 3261 section 13.3.1.4).
-    fn retransmit(&mut self, index: u32, now: Time) {
+    fn retransmit(&mut self, script: &Script, index: u32, now: Time) {
         let t2 = self.config.timers.t2;
         let Some(session) = self.sessions.get_mut(index) else {
             return;
@@ -50,6 +50,15 @@ impl Engine {
             timers.map(|(timers, longest, sent)| timers.retransmits(now, longest).then_some(sent));
         for sent in due.into_iter().flatten() {
             self.resend(index, sent, None);
+            let session = self.sessions.get(index);
+            let step = session.and_then(|session| match sent {
+                Sent::Invite => Some(session.invite_client.request.step),
+                Sent::Request => Some(session.non_invite_client.request.step),
+                Sent::InviteResponse | Sent::Response => None,
+            });
+            if let Some(step) = step {
+                self.count_step(script, index, step, |count| count.retransmitted += 1);
+            }
         }
     }
 
@@ -157,7 +166,10 @@ impl Engine {
         match (session.state, script.step(session.step)) {
             (State::Pausing, _) => session.step.0 = session.step.0.saturating_add(1),
             (State::Expecting, Some(Step::Expect(expect))) => match expect.on_timeout {
-                Some(to) => session.step = to,
+                Some(to) => {
+                    let step = std::mem::replace(&mut session.step, to);
+                    self.count_step(script, index, step, |count| count.timeouts += 1);
+                }
                 None => {
                     let outcome = Outcome::Failed(Failure::NoResponse);
                     self.finish(script, index, outcome, &trigger);
@@ -166,7 +178,9 @@ impl Engine {
             },
             _ => return,
         }
-        session.state = State::Running;
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.state = State::Running;
+        }
         self.advance(script, index, &trigger);
     }
 

@@ -3,6 +3,7 @@
 
 use sip::Method;
 
+use super::line::Lines;
 use super::step::{Action, Alternative, Expected, Send, Source, Step, StepNumber, Then, Within};
 use super::template::{Slot, Start, TemplatePart};
 use super::value::Condition;
@@ -167,9 +168,11 @@ pub(super) fn check(
         last: needs_last(&steps),
         initial: needs_initial(&steps, &anytime),
     };
+    let lines = Lines::of(&steps, &anytime);
     Ok(Script {
         name,
         steps,
+        lines,
         variables,
         kind,
         first,
@@ -343,6 +346,7 @@ fn action_uses_last(action: &Action) -> bool {
         }
         Action::CompareTexts { right, .. } => text_uses_last(right),
         Action::VerifyCredentials { .. } => true,
+        Action::Log { text, .. } => text_uses_last(text),
         Action::StartTimer(_)
         | Action::StopTimer(_)
         | Action::Unset(_)
@@ -434,6 +438,7 @@ impl Checker {
                     self.text(&login.password)?;
                 }
                 Action::Fail => {}
+                Action::Log { text, .. } => self.text(text)?,
                 Action::Require(condition) => self.condition(condition)?,
                 Action::StartTimer(timer) | Action::StopTimer(timer) => self.timer(*timer)?,
                 Action::Unset(variable) => self.variable(*variable)?,

@@ -36,6 +36,7 @@
 pub mod builtin;
 mod check;
 mod distribution;
+mod line;
 mod step;
 mod template;
 mod text;
@@ -46,6 +47,7 @@ use sip::Method;
 
 pub use check::ScriptError;
 pub use distribution::Distribution;
+pub use line::{Line, LineKind};
 pub use step::{
     Action, Alternative, Check, Expect, Expected, Pause, Send, Source, Step, StepNumber, Then,
     Within,
@@ -66,6 +68,7 @@ pub struct ScriptId(pub u16);
 pub struct Script {
     name: String,
     steps: Vec<Step>,
+    lines: line::Lines,
     /// Names of the variables, for messages to people.
     variables: Vec<String>,
     kind: Kind,
@@ -178,6 +181,23 @@ impl Script {
     /// Its steps.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// The messages that it sends and that may come, and its pauses, in the order of its steps; behind them the messages that
+    /// may come at any time.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines.lines
+    }
+
+    /// The place among the [lines](Script::lines) of the first one of a step.
+    pub(crate) fn line_of(&self, step: StepNumber) -> Option<usize> {
+        self.lines.of_step(step)
+    }
+
+    /// The place among the [lines](Script::lines) of the first message that may come at any time.
+    pub(crate) fn line_of_anytime(&self) -> Option<usize> {
+        let behind = u16::try_from(self.steps.len()).ok()?;
+        self.lines.of_step(StepNumber(behind))
     }
 
     /// What is looked at whatever step it stands at.

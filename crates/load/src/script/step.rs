@@ -291,6 +291,13 @@ pub enum Action {
     Require(Condition),
     /// Fails the run.
     Fail,
+    /// Says something, where somebody writes it down.
+    Log {
+        /// What.
+        text: Text,
+        /// Whether somebody should look at it.
+        is_warning: bool,
+    },
     /// Starts a timer of the record, unless it runs already.
     StartTimer(u8),
     /// Stops a timer of the record.

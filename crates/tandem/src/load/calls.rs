@@ -16,6 +16,7 @@ use super::media::{self, Media};
 use super::population::Population;
 use super::scenarios::{keywords, load_scenario};
 use super::schedule::{Schedule, milliseconds};
+use super::traces;
 use super::usage_error;
 use super::user_options::{self, RoleOption, UserOptions, Workload};
 use crate::values::duration;
@@ -46,8 +47,7 @@ pub(super) struct Arguments {
     pub(super) closed: bool,
 
     /// Duration of a call from answer to BYE; a number without unit is in milliseconds
-    #[arg(long, short = 'd', value_name = "TIME", value_parser = milliseconds, default_value = "0s",
-          help_heading = "Calls")]
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = milliseconds, default_value = "0s")]
     pub(super) hold: Duration,
 
     /// How long callees ring before they answer
@@ -61,13 +61,13 @@ pub(super) struct Arguments {
     /// Scenario instead of a plain call: a file in TOML, SIPp's XML, or the name of a built-in one
     ///
     /// docs/scenarios.md describes the files; `tandem load scenarios` lists the built-in ones.
-    #[arg(long, value_name = "FILE", help_heading = "Calls")]
+    #[arg(long, value_name = "FILE")]
     pub(super) scenario: Option<PathBuf>,
 
-    /// A keyword of SIPp's scenarios, and what [NAME] stands for in them; may be given several times
+    /// A keyword of SIPp's scenarios, and what [NAME] stands for in them; may be given several times (SIPp: -key)
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
           requires = "scenario", help_heading = "Calls")]
-    pub(super) key: Vec<String>,
+    pub(super) keyword: Vec<String>,
 
     #[command(flatten)]
     pub(super) media: Media,
@@ -129,6 +129,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         noun: "calls",
         scripts: scripts(&arguments)?,
         uses_fields: arguments.scenario.is_some(),
+        name: traces::name_of(arguments.scenario.as_deref(), "calls"),
+        shows_steps: arguments.scenario.is_some(),
         is_closed: arguments.closed,
     };
     let mut job = user_options
@@ -173,7 +175,7 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
         Some(file) => {
             let options = scenario::Options {
                 hold,
-                keywords: keywords(&arguments.key),
+                keywords: keywords(&arguments.keyword),
             };
             let scenario = load_scenario(file, &options)?;
             if scenario.caller.is_none() && arguments.user_options.role != RoleOption::Callees {

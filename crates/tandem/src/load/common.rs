@@ -15,6 +15,7 @@ use sip_net::{
 };
 
 use super::target::Server;
+use super::traces::TraceOptions;
 use crate::perf::output::check_writable;
 use crate::values::{count, duration};
 
@@ -26,7 +27,12 @@ pub(super) struct Network {
     pub(super) via: Option<Server>,
 
     /// A second proxy, for requests that --via does not answer, answers with 503, or cannot be sent
-    #[arg(long, value_name = "PROXY-URI", requires = "via")]
+    #[arg(
+        long,
+        value_name = "PROXY-URI",
+        requires = "via",
+        help_heading = "Network"
+    )]
     pub(super) second_via: Option<Server>,
 
     /// Transport to the server: udp, tcp, tls, sctp or tls-sctp (ws, wss) [default: that of --via, or udp]
@@ -36,27 +42,34 @@ pub(super) struct Network {
     pub(super) transport: Option<Transport>,
 
     /// One socket, connection or association for all users of a side (and worker), or one for each user
-    #[arg(long, value_enum, default_value_t = Sharing::Shared)]
+    #[arg(long, value_enum, default_value_t = Sharing::Shared, help_heading = "Network")]
     pub(super) connections: Sharing,
 
     /// Local address [default: the one that leads to the server]
-    #[arg(long, short = 'i', value_name = "IP")]
+    #[arg(long, short = 'i', value_name = "IP", help_heading = "Network")]
     pub(super) local_address: Option<IpAddr>,
 
     /// Local port; 0 lets the system choose
-    #[arg(long, short = 'p', value_name = "PORT", default_value_t = 0)]
+    #[arg(
+        long,
+        short = 'p',
+        value_name = "PORT",
+        default_value_t = 0,
+        help_heading = "Network"
+    )]
     pub(super) local_port: u16,
 
     /// Do not retransmit over UDP, as in the published experiments
-    #[arg(long)]
+    #[arg(long, help_heading = "Network")]
     pub(super) no_retransmit: bool,
 
     /// Threads that emulate users [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 1..=256).map(|workers| workers as usize))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 1..=256).map(|workers| workers as usize),
+          help_heading = "Network")]
     pub(super) workers: Option<usize>,
 
     /// Allow HOST as a target outside of loopback and private networks: its owner has agreed
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", help_heading = "Network")]
     pub(super) i_may_test: Vec<String>,
 
     /// Certificate authorities to verify the server's certificate (PEM) [default: the system's]
@@ -285,7 +298,7 @@ pub(super) struct Outputs {
     pub(super) csv: Option<PathBuf>,
 
     /// Write a page with plots
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
     /// Show lines instead of a screen
@@ -295,6 +308,9 @@ pub(super) struct Outputs {
     /// Interval of these lines
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", help_heading = "Output")]
     pub(super) progress: Duration,
+
+    #[command(flatten)]
+    pub(super) traces: TraceOptions,
 }
 
 /// Reads a transport, as SIP or as SIPp names it.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use load::driver::{Control, Snapshot};
+use load::script::Script;
 use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::screen::{Key, Screen};
 use super::signals::{ending_signals, next_signal};
+use super::tables;
 use super::view::{Planned, View};
 
 /// Whoever watches: sees how a run stands and steers it.
@@ -21,6 +23,8 @@ pub(super) struct Display {
     /// From one line to the next, where there is no screen.
     every: Duration,
     users: u64,
+    /// The scripts whose steps are shown.
+    scripts: Vec<Arc<Script>>,
     signals: [Signal; 3],
     /// The rate that is asked for, also while it is paused.
     rate: Option<f64>,
@@ -46,6 +50,7 @@ impl Display {
     pub(super) fn open(
         title: String,
         users: u64,
+        scripts: Vec<Arc<Script>>,
         wants_screen: bool,
         every: Duration,
     ) -> io::Result<Display> {
@@ -59,6 +64,7 @@ impl Display {
             screen,
             every,
             users,
+            scripts,
             signals: ending_signals()?,
             rate: None,
             is_ending: false,
@@ -162,6 +168,7 @@ impl Display {
     }
 
     fn show(&mut self, phase: Phase<'_>, control: &Control, snapshot: &Snapshot) {
+        let steps = tables::step_rows(&self.scripts, &snapshot.steps);
         let view = View {
             phase: phase.name,
             elapsed: snapshot.time,
@@ -173,6 +180,7 @@ impl Display {
             registered: u64::from(snapshot.registered),
             users: self.users,
             statistics: &snapshot.statistics,
+            steps: &steps,
         };
         match &mut self.screen {
             // A terminal that is gone takes nothing from the run.

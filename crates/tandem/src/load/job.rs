@@ -9,6 +9,12 @@ pub(super) struct Job {
     pub(super) title: String,
     /// What the attempts are: `calls`.
     pub(super) noun: &'static str,
+    /// Its name in the names of files.
+    pub(super) name: String,
+    /// Whether what became of each step is shown.
+    pub(super) shows_steps: bool,
+    /// Whether the target is a server, or somebody who is called.
+    pub(super) calls_the_target: bool,
     pub(super) config: GeneratorConfig,
     /// How users register before they begin, unless they do not.
     pub(super) registration: Option<Registration>,

@@ -15,7 +15,7 @@ pub(super) struct Media {
     /// Calls have media, RTP with G.711: callers play a tone, or a WAV file repeatedly
     ///
     /// Loss, order, jitter and delays are measured by RFC 3550. Media needs calls with --hold.
-    #[arg(long, value_name = "tone|FILE.wav", help_heading = "Media")]
+    #[arg(long, value_name = "tone|FILE.wav")]
     pub(super) media: Option<PathBuf>,
 
     /// Media of the callees

@@ -24,6 +24,7 @@ mod signals;
 mod sipp;
 mod tables;
 mod target;
+mod traces;
 mod user_options;
 mod users;
 mod view;

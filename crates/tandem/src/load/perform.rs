@@ -1,10 +1,16 @@
 //! A run from its beginning to its end: users are started and registered, do what the plan says, and what
 //! was measured is handed on.
 
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use load::driver::{LoadGenerator, LoadModel, Outcome, Snapshot};
+use sip::Transport;
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
 
 use super::common::Outputs;
 use super::display::{Display, Phase};
@@ -12,6 +18,7 @@ use super::job::{Done, Job, Registration};
 use super::records::RecordFile;
 use super::results::Results;
 use super::tables;
+use super::traces::Figures;
 use super::view::Planned;
 use crate::terminal::complain;
 
@@ -25,6 +32,8 @@ impl Job {
             self.config.records = Some(sender);
             records = Some(file);
         }
+        self.config.traces = outputs.traces.open(&self.name)?;
+        let figures = outputs.traces.figures(&self.name, &self.config.scripts)?;
         let users = self.users();
         let mut load = LoadGenerator::start(self.config.clone()).await?;
         // What is sent is read until the last sender is gone.
@@ -36,6 +45,10 @@ impl Job {
             } else {
                 0
             },
+            match self.shows_steps {
+                true => self.config.scripts.clone(),
+                false => Vec::new(),
+            },
             !outputs.no_screen,
             outputs.progress,
         )?;
@@ -45,7 +58,11 @@ impl Job {
         // No line says what an earlier one has said.
         load.show_every(outputs.progress.min(self.config.interval));
         let mut done = Done::default();
-        let performed = self.perform(&mut load, &mut display, &mut done).await;
+        let live = load.live();
+        let performed = tokio::select! {
+            performed = self.perform(&mut load, &mut display, &mut done, figures) => performed,
+            error = self.nobody_listens(live) => Err(error),
+        };
         load.shutdown().await;
         // What was attempted is written although the run failed: it tells why.
         let records = records.map_or(Ok(()), RecordFile::finish);
@@ -77,6 +94,7 @@ impl Job {
         load: &mut LoadGenerator,
         display: &mut Display,
         done: &mut Done,
+        figures: Option<Figures>,
     ) -> anyhow::Result<()> {
         let users = self.users();
         let control = load.control();
@@ -111,9 +129,18 @@ impl Job {
                 planned: self.planned(),
             };
             let running = load.run(self.plan.clone());
-            let outcome = display
-                .watch(phase, &control, &live, |_| false, running)
-                .await?;
+            let watching = display.watch(phase, &control, &live, |_| false, running);
+            let outcome = match figures {
+                Some(mut figures) => {
+                    let outcome = tokio::select! {
+                        outcome = watching => outcome,
+                        never = figures.write(live.clone()) => match never {},
+                    };
+                    figures.write_lines(&live.borrow());
+                    outcome?
+                }
+                None => watching.await?,
+            };
             done.outcome = Some(outcome);
         }
         if self.unregisters && !display.is_interrupted() {
@@ -133,6 +160,44 @@ impl Job {
             }
         }
         Ok(())
+    }
+
+    /// Ends where nothing has come for half a second, and the system has then been told twice, half a second apart, that nobody
+    /// listens at the server's UDP port (ICMP). What asks is an empty line, which a SIP element ignores (RFC 3261 section 7.5).
+    async fn nobody_listens(&self, live: watch::Receiver<Arc<Snapshot>>) -> anyhow::Error {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let target = self.config.target;
+        let is_asked = self.config.transport == Transport::Udp && self.calls_the_target;
+        let refusal = async {
+            tokio::time::sleep(PATIENCE).await;
+            if !is_asked || live.borrow().counters.received > 0 {
+                return None;
+            }
+            let local: SocketAddr = match target {
+                SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+                SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+            };
+            let socket = UdpSocket::bind(local).await.ok()?;
+            socket.connect(target).await.ok()?;
+            for _ in 0..2 {
+                let again = tokio::time::Instant::now() + PATIENCE;
+                socket.send(b"\r\n\r\n").await.ok()?;
+                let mut answered = [0; 1];
+                let answer = socket.recv(&mut answered);
+                let answer = tokio::time::timeout_at(again, answer).await.ok()?;
+                if answer.err()?.kind() != ErrorKind::ConnectionRefused {
+                    return None;
+                }
+                tokio::time::sleep_until(again).await;
+            }
+            Some(anyhow!(
+                "nobody listens at udp:{target}: its host says so (ICMP port unreachable); check --via and --transport"
+            ))
+        };
+        match refusal.await {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
     }
 
     fn planned(&self) -> Planned {

@@ -16,10 +16,9 @@ use crate::values::{count, duration};
 /// Who the users are.
 #[derive(Args, Debug)]
 pub(super) struct Population {
-    /// User names, with %d (or %06d) for the number of the user
-    #[arg(long, value_name = "PATTERN", default_value = "user%d", conflicts_with_all = ["auth", "users_file"],
-          help_heading = "Users")]
-    pub(super) names: Pattern,
+    /// User names, with %d (or %06d) for the number of the user [default: user%d for calls, otherwise the command and %d]
+    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["auth", "users_file"], help_heading = "Users")]
+    pub(super) names: Option<Pattern>,
 
     /// Domain of the users [default: that of --via]
     #[arg(long, value_name = "NAME", help_heading = "Users")]
@@ -64,7 +63,7 @@ pub(super) struct Population {
     /// Seed of tags, Call-IDs and arrivals [default: random]
     ///
     /// With the same seed, a server takes a second run soon after for retransmissions of the first.
-    #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 0..=u64::MAX))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 0..=u64::MAX), help_heading = "Users")]
     seed: Option<u64>,
 }
 
@@ -103,9 +102,11 @@ impl Population {
     }
 
     /// Who the users are: `count` of them, or as many as a file names. With a name for whom they call that
-    /// one follows after the others.
+    /// one follows after the others. Each command has names of its own: registrations that one leaves behind would make the calls of
+    /// another one fork.
     pub(super) fn directory(
         &self,
+        command: &str,
         count: impl FnOnce(Option<u32>) -> anyhow::Result<u32>,
         called: Option<&str>,
         keeps_fields: bool,
@@ -129,7 +130,16 @@ impl Population {
                 }
             }
             (None, Some(credentials)) => credentials.directory(count),
-            (None, None) => self.names.directory(count),
+            (None, None) => match &self.names {
+                Some(names) => names.directory(count),
+                None => Directory {
+                    prefix: match command {
+                        "calls" => "user".to_owned(),
+                        _ => command.to_owned(),
+                    },
+                    ..Directory::default()
+                },
+            },
         };
         if let Some(password) = &self.auth_password {
             directory.username.clone_from(&self.auth_user);
@@ -179,7 +189,8 @@ mod tests {
         let arguments = [&["program"], arguments].concat();
         let program = Program::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
         let count = |listed: Option<u32>| Ok(listed.unwrap_or(2));
-        let (_, directory) = program.population.directory(count, None, false).unwrap();
+        let population = &program.population;
+        let (_, directory) = population.directory("calls", count, None, false).unwrap();
         directory
     }
 

@@ -127,6 +127,7 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
     let transport = network.transport().map_err(anyhow::Error::msg)?;
     let found = network.find(transport).await?;
     let (users, directory) = population.directory(
+        "register",
         |listed| {
             let users = arguments.users.or(listed).unwrap_or(100);
             ensure!(users > 0, "the file names no user");
@@ -181,6 +182,9 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
     Ok(Job {
         title: format!("tandem load register: {transport}:{}", found.name),
         noun: "registrations",
+        name: "register".to_owned(),
+        shows_steps: false,
+        calls_the_target: true,
         config,
         registration,
         // Who registers users wants them registered.

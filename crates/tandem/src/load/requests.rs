@@ -97,6 +97,8 @@ pub(super) async fn options(mut arguments: Options) -> anyhow::Result<ExitCode> 
             builtin::register()?,
         ],
         uses_fields: false,
+        name: "options".to_owned(),
+        shows_steps: false,
         is_closed: false,
     };
     run(workload, &arguments.common).await
@@ -113,6 +115,8 @@ pub(super) async fn messages(arguments: Messages) -> anyhow::Result<ExitCode> {
             builtin::register()?,
         ],
         uses_fields: false,
+        name: "message".to_owned(),
+        shows_steps: false,
         is_closed: false,
     };
     run(workload, &arguments.common).await

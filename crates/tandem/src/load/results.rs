@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use load::arrivals::{Pattern, Validity};
 use load::driver::{BackgroundTotal, LoadModel, MediaTotal, ProcessorTime};
-use load::engine::Counters;
+use load::engine::{Counters, StepCount};
 use load::statistics::{ArrivalCounts, Delays, Ends, Statistics};
 
 use report::{Machine, Page, Provenance, Section, Table, format_count, format_number};
@@ -46,6 +46,8 @@ pub(super) struct Results {
     pub(super) records: anyhow::Result<()>,
     /// What the scenario calls its timers, by their numbers.
     timer_names: Vec<String>,
+    /// The steps of the scenario and what became of them, where there is one.
+    steps: Vec<(String, StepCount)>,
 }
 
 /// What came of the registrations before a run.
@@ -75,6 +77,10 @@ impl Results {
             .max_by_key(|names| names.len())
             .unwrap_or_default()
             .to_vec();
+        let steps = match (&outcome, job.shows_steps) {
+            (Some(outcome), true) => tables::step_rows(&job.config.scripts, &outcome.steps),
+            _ => Vec::new(),
+        };
         let is_measured = job
             .registration
             .is_some_and(|registration| registration.is_measured);
@@ -139,6 +145,7 @@ impl Results {
             failure,
             records,
             timer_names,
+            steps,
         }
     }
 
@@ -234,6 +241,13 @@ impl Results {
                 ));
             }
         }
+        if self.counters.other_bindings > 0 {
+            lines.push(format!(
+                "Forks       {} registrations found other contacts of their users: calls to them fork; --names gives users of \
+                 other names",
+                format_count(self.counters.other_bindings)
+            ));
+        }
         if let Some(suite) = &self.tls_cipher_suite {
             lines.push(format!("Security    TLS with {suite}"));
         }
@@ -268,6 +282,7 @@ impl Results {
     pub(super) fn tables(&self) -> Vec<Table> {
         let timers: Vec<_> = self.timers().collect();
         let mut tables = tables::all(&self.statistics, &timers, self.time);
+        tables.extend(tables::steps(&self.steps));
         tables.extend(self.media.as_deref().and_then(media::table));
         tables
     }

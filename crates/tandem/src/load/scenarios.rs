@@ -11,7 +11,7 @@ use load::scenario::{Options, Problem, Scenario};
 use crate::perf::output::print;
 use crate::terminal::complain;
 
-/// The keywords of `--key NAME VALUE`, which clap gives in one list.
+/// The keywords of `--keyword NAME VALUE`, which clap gives in one list.
 pub(super) fn keywords(given: &[String]) -> Vec<(String, String)> {
     let pairs = given.chunks_exact(2);
     pairs
@@ -64,10 +64,10 @@ pub(super) struct Arguments {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// A keyword of SIPp's scenarios, and what [NAME] stands for in them; may be given several times
+    /// A keyword of SIPp's scenarios, and what [NAME] stands for in them; may be given several times (SIPp: -key)
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
           requires = "files")]
-    key: Vec<String>,
+    keyword: Vec<String>,
 }
 
 /// Lists the scenarios that are built in, a line each, or checks files.
@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut lines = String::new();
     if !arguments.files.is_empty() {
         let options = Options {
-            keywords: keywords(&arguments.key),
+            keywords: keywords(&arguments.keyword),
             ..Options::default()
         };
         let mut has_failed = false;

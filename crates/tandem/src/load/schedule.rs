@@ -14,7 +14,7 @@ use crate::values::{count, duration, positive};
 pub(super) struct Schedule {
     /// Arrivals a second, whether or not earlier ones were answered
     #[arg(long, short = 'r', value_name = "CPS", default_value = "10", value_parser = positive,
-          allow_negative_numbers = true, help_heading = "Schedule")]
+          allow_negative_numbers = true)]
     pub(super) rate: f64,
 
     /// The period of --rate (SIPp: -rp)
@@ -23,11 +23,11 @@ pub(super) struct Schedule {
 
     /// End after this number
     #[arg(long, short = 'm', value_name = "N", conflicts_with = "duration",
-          value_parser = |text: &str| count(text, 1..=u64::MAX), help_heading = "Schedule")]
+          value_parser = |text: &str| count(text, 1..=u64::MAX))]
     pub(super) calls: Option<u64>,
 
     /// Begin no more after this time, and end when those in progress have ended [default: 30s, without --calls]
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Schedule")]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) duration: Option<Duration>,
 
     /// Maximum in progress at a time; further arrivals are counted, not begun [default: 100000]

@@ -106,8 +106,8 @@ fn key_of(event: &crossterm::event::Event) -> Option<Key> {
     }
 }
 
-/// Lines of a terminal that leave room.
-const ROOMY: u16 = 32;
+/// Columns of a terminal that leave room for the steps of a scenario.
+const ROOMY: u16 = 116;
 
 const LABEL: Style = Style::new().fg(Color::DarkGray);
 const GOOD: Style = Style::new().fg(Color::Green);
@@ -115,8 +115,8 @@ const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 /// Draws the run.
 fn draw(title: &str, view: &View<'_>, area: Rect, buffer: &mut Buffer) {
-    // Sparklines are two lines high where there is room.
-    let history = if area.height < ROOMY { 7 } else { 12 };
+    // Sparklines are as high as there is room.
+    let history = 2 + 5 * (area.height.saturating_sub(20) / 6).clamp(1, 8);
     let [head, counts, tables, history, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(5),
@@ -127,10 +127,22 @@ fn draw(title: &str, view: &View<'_>, area: Rect, buffer: &mut Buffer) {
     .areas(area);
     draw_head(title, view, head, buffer);
     draw_counts(view, counts, buffer);
-    let [codes, delays] =
-        Layout::horizontal([Constraint::Length(26), Constraint::Min(40)]).areas(tables);
-    draw_codes(view, codes, buffer);
-    draw_delays(view, delays, buffer);
+    if !view.steps.is_empty() && area.width >= ROOMY {
+        let [codes, delays, steps] = Layout::horizontal([
+            Constraint::Length(26),
+            Constraint::Length(54),
+            Constraint::Min(36),
+        ])
+        .areas(tables);
+        draw_codes(view, codes, buffer);
+        draw_delays(view, delays, buffer);
+        draw_steps(view, steps, buffer);
+    } else {
+        let [codes, delays] =
+            Layout::horizontal([Constraint::Length(26), Constraint::Min(40)]).areas(tables);
+        draw_codes(view, codes, buffer);
+        draw_delays(view, delays, buffer);
+    }
     draw_history(view, history, buffer);
     Line::from(vec![
         " + - ".bold(),
@@ -304,6 +316,34 @@ fn draw_delays(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
     Widget::render(table, area, buffer);
 }
 
+/// What became of each step of a scenario; the last ones where there are more than lines.
+fn draw_steps(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
+    let room = usize::from(area.height.saturating_sub(3));
+    let hidden = view.steps.len().saturating_sub(room);
+    let rows = view.steps.iter().skip(hidden).map(|(line, count)| {
+        let troubles = count.timeouts + count.unexpected;
+        let numbers = [
+            Line::from(format_count(count.done)),
+            Line::from(format_count(count.retransmitted)),
+            Line::styled(format_count(troubles), style_of_failures(troubles)),
+        ];
+        let numbers = numbers.map(Line::right_aligned);
+        Row::new(std::iter::once(Line::from(line.as_str())).chain(numbers))
+    });
+    let header =
+        ["", "count", "again", "trouble"].map(|text| Line::styled(text, LABEL).right_aligned());
+    let widths = [
+        Constraint::Min(14),
+        Constraint::Length(9),
+        Constraint::Length(7),
+        Constraint::Length(8),
+    ];
+    let table = Table::new(rows, widths)
+        .header(Row::new(header))
+        .block(Block::bordered().title(" Steps "));
+    Widget::render(table, area, buffer);
+}
+
 /// Sparklines: the last seconds, the newest at the right.
 fn draw_history(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
     let delay = |interval: &Interval| super::view::main_delay(interval).1.clone();
@@ -375,6 +415,7 @@ fn draw_history(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
 mod tests {
     use std::time::Instant;
 
+    use load::engine::StepCount;
     use load::statistics::Statistics;
 
     use super::*;
@@ -392,6 +433,7 @@ mod tests {
             registered: 1000,
             users: 1000,
             statistics,
+            steps: &[("INVITE →".to_owned(), StepCount::default())],
         };
         let area = Rect::new(0, 0, width, height);
         let mut buffer = Buffer::empty(area);

@@ -3,16 +3,30 @@
 use std::ffi::{OsStr, OsString};
 
 /// What SIPp calls it, and what it is here. Options of one letter are those of the arguments themselves.
-const MEANINGS: [(&str, &str); 8] = [
+const MEANINGS: [(&str, &str); 14] = [
     ("-au", "--auth-user"),
     ("-ap", "--auth-password"),
     ("-inf", "--users-file"),
     ("-sf", "--scenario"),
-    ("-key", "--key"),
+    ("-key", "--keyword"),
+    ("-trace_msg", "--trace-messages"),
+    ("-trace_err", "--trace-errors"),
+    ("-trace_logs", "--trace-logs"),
+    ("-trace_stat", "--trace-statistics"),
+    ("-trace_counts", "--trace-counts"),
+    ("-fd", "--trace-interval"),
     // The names of what is built in are ours: there is no `uac` or `uas`.
     ("-sn", "--scenario"),
     ("-nr", "--no-retransmit"),
     ("-rp", "--rate-period"),
+];
+
+/// Names of files, each of which belongs to another option.
+const FILES: [(&str, &str); 4] = [
+    ("-message_file", "--trace-messages="),
+    ("-error_file", "--trace-errors="),
+    ("-log_file", "--trace-logs="),
+    ("-stf", "--trace-statistics="),
 ];
 
 /// The arguments of the program, with SIPp's options of several letters in words that the reader of
@@ -26,12 +40,30 @@ pub(crate) fn spelled_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<
         .iter_mut()
         .skip(2)
         .take_while(|argument| argument.as_os_str() != OsStr::new("--"));
+    let mut file_of = None;
     for argument in options {
+        if let Some(option) = std::mem::replace(
+            &mut file_of,
+            FILES
+                .iter()
+                .find_map(|(short, long)| (*argument == **short).then_some(*long)),
+        ) {
+            let mut whole = OsString::from(option);
+            whole.push(&*argument);
+            *argument = whole;
+            file_of = None;
+            continue;
+        }
         let meaning = MEANINGS.iter().find(|(short, _)| argument == short);
         if let Some((_, long)) = meaning {
             *argument = OsString::from(long);
         }
     }
+    let mut is_behind = false;
+    arguments.retain(|argument| {
+        is_behind |= argument == "--";
+        is_behind || !FILES.iter().any(|(short, _)| argument == short)
+    });
     arguments
 }
 
@@ -65,6 +97,31 @@ mod tests {
                 "secret",
                 "--users-file",
                 "u.csv"
+            ]
+        );
+    }
+
+    #[test]
+    fn files_of_traces_belong_to_their_options() {
+        assert_eq!(
+            spelled(&[
+                "tandem",
+                "load",
+                "calls",
+                "-trace_msg",
+                "-message_file",
+                "m.log",
+                "-fd",
+                "5"
+            ]),
+            [
+                "tandem",
+                "load",
+                "calls",
+                "--trace-messages",
+                "--trace-messages=m.log",
+                "--trace-interval",
+                "5"
             ]
         );
     }

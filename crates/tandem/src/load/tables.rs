@@ -1,8 +1,11 @@
 //! What a run measured, as tables.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use load::engine::StepCount;
+use load::script::Script;
 use load::statistics::{Codes, Delays, Ends, Statistics};
 use report::{Cell, Column, Row, Table};
 
@@ -21,6 +24,39 @@ pub(super) fn all(
         lost(statistics),
     ];
     tables.into_iter().flatten().collect()
+}
+
+/// The lines of scripts that did something, with what became of each.
+pub(super) fn step_rows(
+    scripts: &[Arc<Script>],
+    counts: &[Vec<StepCount>],
+) -> Vec<(String, StepCount)> {
+    let mut rows = Vec::new();
+    for (script, counts) in scripts.iter().zip(counts) {
+        if counts.iter().all(|count| *count == StepCount::default()) {
+            continue;
+        }
+        let lines = script.lines().iter().zip(counts);
+        rows.extend(lines.map(|(line, count)| (line.to_string(), *count)));
+    }
+    rows
+}
+
+/// What became of each step of a scenario.
+pub(super) fn steps(rows: &[(String, StepCount)]) -> Option<Table> {
+    let mut table = Table::new("Steps")
+        .column(Column::text("Message").key())
+        .columns(["count", "retransmitted", "timeouts", "unexpected"].map(Column::number));
+    for (line, count) in rows {
+        table.push(Row::new([
+            Cell::from(line.as_str()),
+            Cell::from(count.done),
+            Cell::from(count.retransmitted),
+            Cell::from(count.timeouts),
+            Cell::from(count.unexpected),
+        ]));
+    }
+    (!rows.is_empty()).then_some(table)
 }
 
 /// What was begun and how it ended, a row for each kind. The rate of registrations is shown where nothing

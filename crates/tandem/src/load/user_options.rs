@@ -20,7 +20,7 @@ use crate::values::{count, positive};
 #[derive(Args, Debug)]
 pub(super) struct UserOptions {
     /// Callers, and as many callees [default: 100, or half of --users-file]
-    #[arg(long, short = 'n', value_name = "N", help_heading = "Users",
+    #[arg(long, short = 'n', value_name = "N",
           value_parser = |text: &str| count(text, 1..=10_000_000).map(|users| users as u32))]
     pub(super) users: Option<u32>,
 
@@ -79,6 +79,9 @@ pub(super) struct Workload {
     pub(super) scripts: Vec<Script>,
     /// Whether a script uses fields of a file of users.
     pub(super) uses_fields: bool,
+    /// The name of the run in the names of files, and whether its steps are shown.
+    pub(super) name: String,
+    pub(super) shows_steps: bool,
     /// Whether each caller begins again when it has ended.
     pub(super) is_closed: bool,
 }
@@ -120,6 +123,7 @@ impl UserOptions {
         };
         let sides = if self.service.is_none() { 2 } else { 1 };
         let (all, directory) = population.directory(
+            workload.command,
             |listed| {
                 let in_file = listed.map(|listed| listed / sides);
                 let users = self.users.or(in_file).unwrap_or(100);
@@ -180,6 +184,9 @@ impl UserOptions {
                 workload.command, found.name
             ),
             noun: workload.noun,
+            name: workload.name,
+            shows_steps: workload.shows_steps,
+            calls_the_target: network.via.is_some() && role != Role::Callees,
             config,
             registration: registers.then_some(Registration {
                 per_second: self.register_rate,

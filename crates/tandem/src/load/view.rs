@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use load::engine::StepCount;
 use load::statistics::{Interval, Sketch, Statistics};
 use report::{format_count, format_milliseconds, format_number};
 
@@ -27,6 +28,8 @@ pub(super) struct View<'a> {
     pub(super) users: u64,
     /// What was measured so far.
     pub(super) statistics: &'a Statistics,
+    /// The steps of the scenario and what became of them, where there is one.
+    pub(super) steps: &'a [(String, StepCount)],
 }
 
 /// How long a run is to be.
@@ -213,6 +216,7 @@ mod tests {
             registered: 0,
             users: 0,
             statistics,
+            steps: &[],
         };
         (view.line(), view.all_begun())
     }

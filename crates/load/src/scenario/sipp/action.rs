@@ -113,8 +113,8 @@ impl ScriptReader {
             "gettimeofday" => self.get_time_of_day(element, actions),
             "trim" => actions.extend(self.trim(element)),
             "error" => {
-                element.ignore(&["message"]);
                 element.remark("<error> ends the call as failed, not the run");
+                self.log(element, true, actions);
                 actions.push(Action::Fail);
             }
             "setdest" => {
@@ -128,10 +128,8 @@ impl ScriptReader {
                 element.ignore(&["value", "variable"]);
                 element.remark("media are those of the run: --media and --media-answer");
             }
-            "log" | "warning" => {
-                element.ignore(&["message"]);
-                element.remark("the output of <log> and <warning> is discarded");
-            }
+            "log" => self.log(element, false, actions),
+            "warning" => self.log(element, true, actions),
             "exec" => self.exec(element),
             known @ ("jump" | "pauserestore") => {
                 element.ignore(&["value", "variable"]);
@@ -147,6 +145,13 @@ impl ScriptReader {
                 "there is no action <{unknown}>: {}",
                 hint(unknown, &NAMES)
             )),
+        }
+    }
+
+    fn log(&mut self, element: &Element<'_>, is_warning: bool, actions: &mut Vec<Action>) {
+        if let Some(text) = element.required("message") {
+            let text = self.attribute_text(element, text, actions);
+            actions.push(Action::Log { text, is_warning });
         }
     }
 

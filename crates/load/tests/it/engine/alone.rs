@@ -44,6 +44,7 @@ impl Alone {
                 ..Directory::default()
             }),
             maximum_sessions: 100,
+            traces: true,
             ..EngineConfig::default()
         };
         let mut engine = Engine::new(config, ChaCha12Rng::seed_from_u64(1), now);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use load::record::{Failure, Outcome};
 use load::scenario::{Options, Scenario};
 use load::script::Pause;
+use load::trace::Trace;
 use sip::{Message, Method, Name, Transport};
 
 use crate::engine::alone::{Alone, SECOND, invite, response, within};
@@ -327,4 +328,54 @@ fn credentials_are_verified() {
         let answer = alone.receive(&register)[0].clone();
         assert_eq!(answer.status(), Some(status), "{username}:{password}");
     }
+}
+
+/// What a screen shows of each step, and what is written down of calls that fail.
+#[test]
+fn steps_are_counted_and_failures_told() {
+    let mut alone = scenario(&format!(
+        "<nop><action><log message=\"begins [call_number]\"/></action></nop>{INVITE}\
+         <recv response=\"180\" optional=\"true\"/><recv response=\"200\"/>{ACK}"
+    ));
+    let invite = alone.begin();
+    assert_eq!(alone.pass(SECOND).len(), 1, "one retransmission");
+    alone.receive(&response(&invite, 180));
+    alone.receive(&response(&invite, 486));
+    let script = usize::from(alone.call.0);
+    let counts: Vec<[u64; 4]> = alone.engine.step_counts()[script]
+        .iter()
+        .map(|count| {
+            [
+                count.done,
+                count.retransmitted,
+                count.timeouts,
+                count.unexpected,
+            ]
+        })
+        .collect();
+    assert_eq!(
+        counts,
+        [[1, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
+    );
+    let traces: Vec<Trace> = std::iter::from_fn(|| alone.engine.poll_trace()).collect();
+    let [
+        Trace::Logged { text, is_warning },
+        Trace::Failed {
+            script,
+            step,
+            failure,
+            message,
+            ..
+        },
+    ] = &traces[..]
+    else {
+        panic!("{traces:?}");
+    };
+    assert_eq!((text.as_slice(), *is_warning), (&b"begins 1"[..], false));
+    assert_eq!(
+        (script.as_str(), step.1.as_str()),
+        ("test", "← 180 (optional)")
+    );
+    assert_eq!(*failure, Failure::Refused);
+    assert!(message.as_deref().unwrap().starts_with(b"SIP/2.0 486"));
 }

@@ -56,7 +56,7 @@ impl Measuring<'_> {
             self.run(&mut runner, &mut search).await?;
             steps.extend_from_slice(search.steps());
             let end = search.end().unwrap_or(End::TooManySteps {
-                best: best(search.steps()),
+                best: StepSummary::highest_passed(search.steps()),
             });
             say(&format!("{}: {end}", name_of(*workload)));
             if matches!(end, End::TooFewUsers { .. }) && arguments.population.users_file.is_some() {
@@ -113,7 +113,7 @@ impl Measuring<'_> {
         let population = &self.arguments.population;
         // Steps that would be too short have more attempts, each of a user of its own.
         let all = |listed: Option<u32>| Ok(listed.unwrap_or_else(|| asked.max(REGISTRANTS)));
-        let (count, directory) = population.directory(all, None, false)?;
+        let (count, directory) = population.directory("capacity", all, None, false)?;
         Ok(Callers {
             count,
             directory: Arc::new(directory),
@@ -185,9 +185,4 @@ impl Measuring<'_> {
         deviations.extend(self.background_notes());
         deviations
     }
-}
-
-fn best(steps: &[StepSummary]) -> Option<u64> {
-    let passed = steps.iter().filter(|step| step.passed);
-    passed.map(|step| step.per_second as u64).max()
 }

@@ -82,6 +82,24 @@ impl Measured {
         ends.filter(is_so).filter_map(last).collect()
     }
 
+    /// What was found, in a few words for each search.
+    pub(super) fn verdict(&self) -> Vec<String> {
+        match self {
+            Measured::Benchmark(benchmark) => {
+                let ends = ends_of(benchmark).into_iter();
+                ends.map(|(workload, end)| format!("{} {end}", name_of(workload)))
+                    .collect()
+            }
+            Measured::Sipstone { figure, .. } => {
+                let figure = figure.iter();
+                figure
+                    .map(|figure| format!("SIPstone {figure:.1}"))
+                    .collect()
+            }
+            Measured::Ladder { .. } => Vec::new(),
+        }
+    }
+
     pub(super) fn ending(&self) -> Ending {
         let ends: Vec<End> = match self {
             Measured::Benchmark(benchmark) => {

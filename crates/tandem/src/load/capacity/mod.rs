@@ -341,7 +341,10 @@ impl Measuring<'_> {
             }
             Ok(2 * callers)
         };
-        let (all, directory) = self.arguments.population.directory(count, None, false)?;
+        let (all, directory) = self
+            .arguments
+            .population
+            .directory("capacity", count, None, false)?;
         Ok(Callers {
             count: all / 2,
             directory: Arc::new(directory),

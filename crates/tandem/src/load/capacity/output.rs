@@ -81,7 +81,12 @@ impl Measuring<'_> {
             note(write(path, &lines), "A line for each step", path);
         }
         if let Some(path) = &arguments.html {
+            let verdict = measured.verdict().join(", ");
             let title = format!("Capacity of {}:{}", self.transport, self.found.name);
+            let title = match verdict.is_empty() {
+                true => title,
+                false => format!("{title}: {verdict}"),
+            };
             let figures = Section::new("Figures");
             let page = Page::new(title)
                 .section(measured.plots())

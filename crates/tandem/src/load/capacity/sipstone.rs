@@ -104,7 +104,8 @@ fn script(number: u16, peers: Peers) -> Task {
 /// A call to this Request-URI that is to be answered so; one that is set up ends at once.
 fn call_to(uri: &str, expected: &str, is_set_up: bool) -> anyhow::Result<Script> {
     let mut text = format!(
-        "[[caller]]\nsend = \"INVITE\"\nuri = \"{uri}\"\nsdp = true\n\n[[caller]]\nexpect = {expected}\n"
+        "[[caller]]\nsend = \"INVITE\"\nuri = \"{uri}\"\nsdp = true\n\n[[caller]]\nexpect = \"1xx\"\noptional = true\n\n\
+         [[caller]]\nexpect = {expected}\n"
     );
     if is_set_up {
         text.push_str(

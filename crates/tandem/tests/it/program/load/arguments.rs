@@ -166,6 +166,91 @@ fn a_full_disk_takes_no_results_away() {
     assert!(said.contains("cannot write to standard output"), "{said}");
 }
 
+/// The host of a UDP port at which nobody listens says so (ICMP): nobody has to wait for the timers of SIP.
+#[test]
+fn a_udp_port_at_which_nobody_listens_is_told_soon() {
+    let port = test_support::free_udp_port();
+    let via = format!("127.0.0.1:{port}");
+    let started = std::time::Instant::now();
+    for command in ["calls", "register"] {
+        let (code, said) = run(&[command, "--via", &via, "--users", "3"]);
+        assert_eq!(code, Some(255), "{said}");
+        assert!(said.contains("nobody listens at udp:127.0.0.1"), "{said}");
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(20));
+}
+
+/// SIPp's option has a name of its own here: `--key` is TLS's.
+#[test]
+fn a_scenario_has_keywords_of_the_command_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("a.xml");
+    let xml = "<?xml version=\"1.0\"?><scenario name=\"a\"><send><![CDATA[\nOPTIONS sip:[where] SIP/2.0\n]]></send>\
+               <recv response=\"200\"/></scenario>";
+    std::fs::write(&file, xml).expect("a file");
+    let file = file.to_str().expect("a UTF-8 path");
+    let (code, said) = run(&["scenarios", file]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("a.xml:2: [where] is not a keyword"), "{said}");
+    let (code, said) = run(&["scenarios", file, "-key", "where", "a@b"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("sound: caller of 2 steps"), "{said}");
+}
+
+/// SIPp's options of several letters, and its columns.
+#[test]
+fn messages_and_counts_are_written_down() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let [messages, statistics, counts] = ["m.log", "s.csv", "c.csv"].map(file);
+    let counts_option = format!("--trace-counts={counts}");
+    let (code, said) = run(&[
+        "calls",
+        "--direct",
+        "--users",
+        "1",
+        "-m",
+        "3",
+        "-nr",
+        "-trace_msg",
+        "-message_file",
+        &messages,
+        "-stf",
+        &statistics,
+        &counts_option,
+    ]);
+    assert_eq!(code, Some(0), "{said}");
+    let read = |path: &str| std::fs::read_to_string(path).expect("it was written");
+    let messages = read(&messages);
+    assert_eq!(
+        messages.matches("UDP message sent").count(),
+        18,
+        "{messages}"
+    );
+    assert_eq!(messages.matches("UDP message received").count(), 18);
+    assert!(messages.contains("\nINVITE sip:user2@"), "{messages}");
+    let statistics = read(&statistics);
+    let lines: Vec<Vec<&str>> = statistics
+        .lines()
+        .map(|line| line.split(';').collect())
+        .collect();
+    let last = lines.last().expect("a line");
+    let created = lines[0]
+        .iter()
+        .position(|column| *column == "TotalCallCreated");
+    assert_eq!(lines[0].len(), last.len(), "{statistics}");
+    assert_eq!(last[created.expect("a column")], "6", "{statistics}");
+    let counts = read(&counts);
+    assert!(
+        counts.starts_with("CurrentTime;ElapsedTime;call_0_INVITE_Sent;"),
+        "{counts}"
+    );
+    assert!(
+        counts.lines().last().expect("a line").contains(";3;0;0;0;"),
+        "{counts}"
+    );
+}
+
 /// A socket that cannot be bound is SIPp's -2.
 #[test]
 fn a_port_that_is_taken_is_said() {

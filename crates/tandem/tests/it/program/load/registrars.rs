@@ -89,7 +89,10 @@ fn users_prove_who_they_are_to_a_registrar_and_a_proxy() {
     }
     let output = tandem()
         .args(["load", "register", "--via", &via, "--domain", "example.org"])
-        .args(["--users", "1", "-au", "user1", "-ap", "secret", "--json"])
+        .args([
+            "--users", "1", "--names", "user%d", "-au", "user1", "-ap", "secret",
+        ])
+        .arg("--json")
         .arg(&json)
         .output()
         .expect("it runs");
