@@ -8,13 +8,15 @@ use rand_chacha::ChaCha12Rng;
 use sctp::packet::ChunkType;
 use sctp::{Extensions, PrPolicy};
 
-use crate::engine::{How, Message, Peer};
-use crate::link::{Link, Sender, has_data, in_all_directions, with_either_client};
+use crate::engine::{Client, How, Message, Peer};
+use crate::link::{Link, STREAMS, Sender, has_data, in_all_directions, with_either_client};
+use crate::ours::{Ours, config};
 
 tests_with!(
     usrsctp,
     Usrsctp: timed_messages_are_given_up,
     messages_are_given_up_after_their_retransmissions,
+    our_messages_of_low_priority_give_way,
     the_parts_of_a_message_are_given_up_together,
     what_is_not_given_up_arrives_once_whole_and_in_order,
     interleaved_messages_are_given_up,
@@ -26,6 +28,7 @@ tests_with!(
     dcsctp,
     Dcsctp: timed_messages_are_given_up,
     messages_are_given_up_after_their_retransmissions,
+    our_messages_of_low_priority_give_way,
     the_parts_of_a_message_are_given_up_together,
     what_is_not_given_up_arrives_once_whole_and_in_order,
     interleaved_messages_are_given_up,
@@ -38,6 +41,7 @@ tests_with!(
     sctp_proto,
     SctpProto: timed_messages_are_given_up,
     messages_are_given_up_after_their_retransmissions,
+    our_messages_of_low_priority_give_way,
     the_parts_of_a_message_are_given_up_together,
     what_is_not_given_up_arrives_once_whole_and_in_order,
 );
@@ -143,6 +147,34 @@ fn messages_are_given_up_after_their_retransmissions<P: Peer>() {
         }
         assert_ne!(link.count(sender, ChunkType::FORWARD_TSN), 0);
     });
+}
+
+fn our_messages_of_low_priority_give_way<P: Peer>() {
+    const LENGTH: usize = 1000;
+    for client in Client::BOTH {
+        let Some(peer) = P::start(extension(), STREAMS) else {
+            return;
+        };
+        let config = config(extension(), STREAMS).send_buffer(50 * LENGTH);
+        let mut link = Link::up(peer, Ours::new(config), client);
+        // The first of them leave at once.
+        for (stream, count, priority) in [(1, 45, 9), (2, 20, 0)] {
+            for number in 0..count {
+                let how = how(false, PrPolicy::Priority(priority));
+                link.send(Sender::Ours, stream, &[number; LENGTH], how);
+            }
+            link.run_for(Duration::from_millis(1));
+        }
+        let arrived = |link: &Link<P>, stream| {
+            let received = link.peer_received.iter();
+            received.filter(|it| it.stream == stream).count() as u64
+        };
+        link.run_until("what is urgent arrives", |link| arrived(link, 2) == 20);
+        link.run_for(Duration::from_secs(5));
+        let abandoned = link.ours.statistics().abandoned.priority;
+        assert_ne!(abandoned.unsent, 0);
+        assert_eq!(arrived(&link, 1) + abandoned.unsent + abandoned.sent, 45);
+    }
 }
 
 /// A message of several chunks of which one never arrives.
