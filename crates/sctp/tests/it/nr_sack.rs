@@ -1,4 +1,4 @@
-//! NR-SACK (draft-natarajan-tsvwg-sctp-nrsack): what `docs/extensions/nr_sack.md` names as tests, with a
+//! NR-SACK (draft-natarajan-tsvwg-sctp-nrsack): what `docs/extensions.md` names as tests, with a
 //! peer whose packets the test writes.
 
 use std::time::Duration;

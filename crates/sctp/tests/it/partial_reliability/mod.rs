@@ -1,4 +1,4 @@
-//! Partial reliability (RFC 3758, RFC 7496): what `docs/extensions/rfc3758.md` and `rfc7496.md` name as
+//! Partial reliability (RFC 3758, RFC 7496): what `docs/extensions.md` names as
 //! tests.
 
 mod hostile;

@@ -1,4 +1,4 @@
-//! Re-configuration of streams (RFC 6525): what `docs/extensions/rfc6525.md` names as tests.
+//! Re-configuration of streams (RFC 6525): what `docs/extensions.md` names as tests.
 
 mod answers;
 mod association_reset;

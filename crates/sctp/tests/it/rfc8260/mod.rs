@@ -1,4 +1,4 @@
-//! RFC 8260: stream schedulers, and user messages that are interleaved. `docs/extensions/rfc8260.md` names
+//! RFC 8260: stream schedulers, and user messages that are interleaved. `docs/extensions.md` names
 //! these tests.
 
 mod hostile;

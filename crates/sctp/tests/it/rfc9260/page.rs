@@ -1,4 +1,4 @@
-//! Keeps `docs/rfc9260.md` and the pages of extensions true: what they name exists, and what the first calls open is
+//! Keeps `docs/rfc9260.md` and `docs/extensions.md` true: what they name exists, and what the first calls open is
 //! listed as open.
 
 use std::collections::BTreeSet;
@@ -33,13 +33,8 @@ fn page() -> String {
     fs::read_to_string(repository().join("docs").join(RFC_9260)).expect("the page is there")
 }
 
-/// Names of all pages below `docs`.
-fn pages() -> Vec<String> {
-    let extensions = fs::read_dir(repository().join("docs/extensions")).expect("they are there");
-    let names = extensions.map(|entry| entry.expect("an entry").file_name());
-    let names = names.map(|name| format!("extensions/{}", name.to_str().expect("a name")));
-    std::iter::once(RFC_9260.to_owned()).chain(names).collect()
-}
+/// All pages below `docs`.
+const PAGES: [&str; 2] = [RFC_9260, "extensions.md"];
 
 fn references(cell: &str) -> Vec<Reference> {
     let quoted = cell.split('`').skip(1).step_by(2);
@@ -58,15 +53,25 @@ fn references(cell: &str) -> Vec<Reference> {
 }
 
 fn rows() -> Vec<Row> {
-    pages().iter().flat_map(|page| rows_of(page)).collect()
+    PAGES.iter().flat_map(|page| rows_of(page)).collect()
 }
 
 fn rows_of(name: &str) -> Vec<Row> {
     let page = fs::read_to_string(repository().join("docs").join(name)).expect("the page is there");
     let mut rows = Vec::new();
-    for line in page.lines().filter(|line| line.starts_with("| ")) {
+    // There are other tables, too.
+    let mut is_of_requirements = false;
+    for line in page.lines() {
+        if !line.starts_with("| ") {
+            is_of_requirements &= line.starts_with("|-");
+            continue;
+        }
         let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         if cells[0] == "id" {
+            is_of_requirements = true;
+            continue;
+        }
+        if !is_of_requirements {
             continue;
         }
         assert_eq!(cells.len(), 6, "cells: {line}");

@@ -131,7 +131,12 @@ fn commands_of_the_readme_are_accepted() {
 
 #[test]
 fn commands_of_the_pages_on_sctp_and_flood_are_accepted() {
-    pages(&["docs/sctp.md", "docs/flood.md"]);
+    pages(&[
+        "docs/sctp.md",
+        "docs/extensions.md",
+        "docs/interop.md",
+        "docs/flood.md",
+    ]);
 }
 
 #[test]
