@@ -284,7 +284,7 @@ impl Receiver {
             self.refused(data.tsn, size, full, config)?;
             return Ok(Reception::NoRoom);
         }
-        if self.interleaved && self.streams.has_arrived(data.message(), data.tsn) {
+        if self.interleaved && self.streams.is_over(data.message(), data.tsn) {
             if !self.has_skipped {
                 return Err(NUMBER_REUSED);
             }

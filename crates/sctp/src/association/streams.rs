@@ -18,6 +18,8 @@ pub(crate) struct InboundStreams {
     interleaved: bool,
     /// The number of the next ordered message of each stream; streams beyond the end have not been used.
     next: Vec<Mid>,
+    /// The last unordered message that the peer has skipped on a stream.
+    skipped_unordered: BTreeMap<u16, Mid>,
     /// Messages before their turn, by stream and number.
     waiting: BTreeMap<(u16, u32), OutOfOrderMessage>,
     ready: VecDeque<ReceivedMessage>,
@@ -59,6 +61,7 @@ impl InboundStreams {
             count,
             interleaved,
             next: Vec::new(),
+            skipped_unordered: BTreeMap::new(),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
             ready_bytes: 0,
@@ -112,14 +115,22 @@ impl InboundStreams {
         next.copied().unwrap_or_default()
     }
 
-    /// Whether a chunk with a new TSN is of an ordered message that has arrived whole.
-    pub(crate) fn has_arrived(&self, message: MessageKey, tsn: Tsn) -> bool {
+    /// Whether a chunk with a new TSN is of an ordered message that has arrived whole, or of a message
+    /// that the peer has skipped.
+    pub(crate) fn is_over(&mut self, message: MessageKey, tsn: Tsn) -> bool {
         let MessageKey {
             stream,
             unordered,
             mid,
         } = message;
-        !unordered && !self.is_held(stream, tsn) && self.is_used(stream, mid)
+        if self.is_held(stream, tsn) {
+            return false;
+        }
+        if unordered {
+            self.was_skipped(stream, mid)
+        } else {
+            self.is_used(stream, mid)
+        }
     }
 
     /// Takes a whole message in, which had this number (of a DATA chunk: its stream sequence number) and
@@ -225,6 +236,30 @@ impl InboundStreams {
         self.deliver_from(stream, mid.next());
     }
 
+    /// Skips the unordered messages of a stream up to `mid` (RFC 8260 section 2.3.1).
+    pub(crate) fn skip_unordered(&mut self, stream: u16, mid: Mid) {
+        if stream < self.count {
+            let skipped = self.skipped_unordered.entry(stream).or_insert(mid);
+            if *skipped < mid {
+                *skipped = mid;
+            }
+        }
+    }
+
+    /// Whether the peer has skipped an unordered message: what was under way of it may still come.
+    fn was_skipped(&mut self, stream: u16, mid: Mid) -> bool {
+        /// Nothing of a message so many numbers ago is under way.
+        const LONG_AGO: u32 = 1 << 30;
+        let Some(skipped) = self.skipped_unordered.get(&stream).copied() else {
+            return false;
+        };
+        let is_later = skipped < mid;
+        if is_later && mid.distance_from(skipped) > LONG_AGO {
+            self.skipped_unordered.remove(&stream);
+        }
+        !is_later
+    }
+
     /// Delivers what waits on a stream from `following` on without a gap; what comes next then is the
     /// number after it.
     fn deliver_from(&mut self, stream: u16, mut following: Mid) {
@@ -316,6 +351,7 @@ impl InboundStreams {
     pub(crate) fn reset(&mut self, streams: &StreamSet) -> Result<(), NumberReused> {
         let Some(listed) = streams.listed() else {
             self.next.clear();
+            self.skipped_unordered.clear();
             for orphan in std::mem::take(&mut self.waiting).into_values() {
                 self.deliver_whole(orphan.message, &orphan.tsns);
             }
@@ -325,6 +361,7 @@ impl InboundStreams {
             if let Some(next) = self.next.get_mut(usize::from(stream)) {
                 *next = Mid(0);
             }
+            self.skipped_unordered.remove(&stream);
             let numbers = (stream, 0)..=(stream, u32::MAX);
             while let Some((key, _)) = self.waiting.range(numbers.clone()).next()
                 && let key = *key
@@ -422,6 +459,7 @@ impl InboundStreams {
     /// messages whose delivery in parts ends without their ends.
     pub(crate) fn close(&mut self) -> Vec<MessageKey> {
         self.next = Vec::new();
+        self.skipped_unordered = BTreeMap::new();
         self.waiting = BTreeMap::new();
         self.held = None;
         self.exclusive = None;

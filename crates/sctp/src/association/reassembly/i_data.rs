@@ -309,8 +309,7 @@ impl Reassembly for IDataReassembly {
         skipped
     }
 
-    /// No TSN says which message a fragment belongs to. What follows of an abandoned one is skipped when its
-    /// TSN is.
+    /// No TSN says which message a fragment belongs to: the MIDs that were skipped do.
     fn skip_fragment(&mut self, _tsn: Tsn, _beginning: bool, _ending: bool) -> Option<usize> {
         None
     }

@@ -64,8 +64,12 @@ impl Receiver {
     ) -> Forwarding {
         let forwarding = self.forward_to(point, last, path, config);
         if forwarding == Forwarding::Advanced {
-            for last in last.iter().filter(|last| !last.unordered) {
-                self.streams.skip(last.stream, last.mid);
+            for last in last {
+                if last.unordered {
+                    self.streams.skip_unordered(last.stream, last.mid);
+                } else {
+                    self.streams.skip(last.stream, last.mid);
+                }
             }
             self.no_part_is_next = false;
             self.deliver_part(None, budget, config);

@@ -10,7 +10,9 @@ use sctp::packet::{
 use sctp::{EndpointConfig, Event, PrPolicy, SendInfo, StreamScheduler};
 
 use super::{failed, info, send};
-use crate::rfc9260::scripted::{self, PEER_TSN, Scripted, chunks, packet_of, quiet, types};
+use crate::rfc9260::scripted::{
+    self, PEER_TSN, Scripted, chunks, packet_of, quiet, sack_in, types,
+};
 
 const ONCE: PrPolicy = PrPolicy::LimitedRetransmissions(0);
 const RTO: Duration = Duration::from_secs(1);
@@ -171,6 +173,26 @@ fn messages_of_either_kind_are_skipped() {
     give(&mut peer, 4, true, 1, 0, true);
     give(&mut peer, 5, false, 2, 0, true);
     assert_eq!(received(&mut peer), [&b"<4>"[..], b"<5>"]);
+}
+
+#[test]
+fn what_comes_later_of_a_skipped_message_is_thrown_away() {
+    for unordered in [false, true] {
+        let mut peer = accepted(config());
+        // Of message 0, the fragments 0 to 2 are the numbers 0, 2 and 4; another message is between.
+        forward(&mut peer, 1, &[(1, unordered, 0)]);
+        give(&mut peer, 4, unordered, 0, 2, true);
+        give(&mut peer, 2, unordered, 0, 1, false);
+        give(&mut peer, 1, !unordered, 0, 0, true);
+        give(&mut peer, 3, !unordered, 1, 0, true);
+        assert_eq!(received(&mut peer), [&b"<1>"[..], b"<3>"]);
+        // All is acknowledged, so the peer will not name the message again.
+        let (cumulative, _, gaps, _) = sack_in(&peer.take());
+        assert_eq!((cumulative, gaps.len()), (PEER_TSN + 4, 0));
+        assert_eq!(peer.status().receive_buffer_bytes, 0);
+        give(&mut peer, 5, unordered, 1, 0, true);
+        assert_eq!(received(&mut peer), [&b"<5>"[..]]);
+    }
 }
 
 #[test]
