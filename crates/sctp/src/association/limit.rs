@@ -34,6 +34,14 @@ impl Limit {
         }
     }
 
+    /// When it expires, if it does.
+    pub(crate) fn end(self) -> Option<Instant> {
+        match self {
+            Limit::Until(end) => Some(end),
+            _ => None,
+        }
+    }
+
     /// Whether a chunk of it, which was sent again `retransmissions` times, is not to be sent once
     /// more.
     pub(crate) fn is_reached(self, now: Instant, retransmissions: u32) -> bool {

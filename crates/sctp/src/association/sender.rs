@@ -119,6 +119,7 @@ impl Sender {
     pub(crate) fn learn_peer(&mut self, window: u32, streams: u16) -> Vec<RemovedMessage> {
         self.peer_window = window as usize;
         self.queue.put_back(self.outstanding.take_all());
+        self.forward_tsn = ForwardTsn::default();
         self.probe = WindowProbe::None;
         self.queue.set_streams(self.streams().min(streams))
     }

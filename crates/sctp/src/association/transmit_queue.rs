@@ -108,10 +108,8 @@ impl TransmitQueue {
         self.bytes += payload.len();
         self.unbundled += usize::from(info.unbundled);
         let limit = Limit::of(&info, now);
-        let expires_at = match limit {
-            Limit::Until(end) => Some(end),
-            _ => info.life_time.and_then(|time| now.checked_add(time)),
-        };
+        let life_ends = info.life_time.and_then(|time| now.checked_add(time));
+        let expires_at = limit.end().or(life_ends);
         let message = QueuedMessage {
             info,
             rest: payload,
@@ -209,17 +207,20 @@ impl TransmitQueue {
             let Some(stream) = self.streams.entry(fragment.stream) else {
                 continue;
             };
+            let expires_at = fragment.limit.end();
             let rest = stream
                 .messages
                 .first()
                 .filter(|_| !fragment.ending)
-                .and_then(|id| self.messages.get_mut(id));
-            match rest {
-                Some(message) => {
+                .and_then(|id| Some((id, self.messages.get_mut(id)?)));
+            let id = match rest {
+                Some((id, message)) => {
                     message.rest = [&fragment.payload[..], &message.rest[..]].concat().into();
                     message.mid = None;
                     message.next_fsn = 0;
-                    message.expires_at = None;
+                    message.limit = fragment.limit;
+                    message.expires_at = expires_at;
+                    id
                 }
                 None => {
                     let message = QueuedMessage {
@@ -227,15 +228,20 @@ impl TransmitQueue {
                         rest: fragment.payload,
                         mid: None,
                         next_fsn: 0,
-                        expires_at: None,
+                        expires_at,
                         limit: fragment.limit,
                         arrival: self.next_put_back,
                     };
                     self.next_put_back -= 1;
-                    self.messages.push_front(&mut stream.messages, message);
+                    self.messages.push_front(&mut stream.messages, message)
                 }
+            };
+            if let Some(expires_at) = expires_at {
+                self.expiring.insert((expires_at, id));
             }
         }
+        // No message has begun to leave any more.
+        self.expiring_rests.clear();
         self.reset_numbers();
         self.turn = None;
         self.rank_anew(|_| true);

@@ -105,7 +105,11 @@ impl Messages {
     }
 
     /// Puts a message in front of a list.
-    pub(super) fn push_front(&mut self, list: &mut MessageList, message: QueuedMessage) {
+    pub(super) fn push_front(
+        &mut self,
+        list: &mut MessageList,
+        message: QueuedMessage,
+    ) -> MessageId {
         let id = self.insert(Node {
             message,
             before: None,
@@ -119,6 +123,7 @@ impl Messages {
             Some(first) => first.before = Some(id),
             None => list.last = Some(id),
         }
+        id
     }
 
     /// Takes the message `id` out of its list.

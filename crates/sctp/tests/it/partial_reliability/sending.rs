@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use sctp::packet::{Cause, Chunk, ChunkType, Init, Parameter, ParameterBuffer};
+use sctp::packet::{
+    Cause, CauseBuffer, Chunk, ChunkType, Init, OperationError, Parameter, ParameterBuffer,
+};
 use sctp::{AssociationState, Event, PrPolicy, SendInfo};
 
 use super::{accepted, accepted_with, config, failed, forward_tsns, info, send};
@@ -10,12 +12,37 @@ use crate::rfc9260::scripted::{self, Scripted, chunks, data_in, types};
 
 const ONCE: PrPolicy = PrPolicy::LimitedRetransmissions(0);
 const RTO: Duration = Duration::from_secs(1);
+/// The other address of a peer that has two.
+const OTHER_ADDRESS: [u8; 4] = [198, 51, 100, 9];
 
 /// Has the peer miss the first chunk three times, having received others above it.
 fn strike(scripted: &mut Scripted, below: u32) {
     for above in 1..=3 {
         scripted.give_sack(below, &[(below + 1, below + above)], 100_000);
     }
+}
+
+/// Gives an INIT ACK of a peer that has the extension, and another address.
+fn give_init_ack(scripted: &mut Scripted) {
+    let mut parameters = scripted::cookie_parameter();
+    parameters
+        .push(&Parameter::ForwardTsnSupported)
+        .expect("it is short");
+    scripted::push_address(&mut parameters, scripted::at(OTHER_ADDRESS));
+    scripted.give(&[Chunk::InitAck(Init {
+        parameters: parameters.parameters(),
+        ..scripted::init()
+    })]);
+}
+
+fn stale_cookie(scripted: &mut Scripted) {
+    let mut causes = CauseBuffer::new();
+    causes
+        .push(&Cause::StaleCookie { staleness: 9 })
+        .expect("it is short");
+    scripted.give(&[Chunk::Error(OperationError {
+        causes: causes.causes(),
+    })]);
 }
 
 #[test]
@@ -411,14 +438,7 @@ fn what_was_sent_with_the_cookie_is_abandoned_too() {
     let mut peer = Scripted::cookie_wait(config());
     let first = peer.tsn;
     send(&mut peer, info(0, ONCE), "a");
-    let mut parameters = scripted::cookie_parameter();
-    parameters
-        .push(&Parameter::ForwardTsnSupported)
-        .expect("it is short");
-    peer.give(&[Chunk::InitAck(Init {
-        parameters: parameters.parameters(),
-        ..scripted::init()
-    })]);
+    give_init_ack(&mut peer);
     assert_eq!(
         types(&peer.take()),
         [[ChunkType::COOKIE_ECHO, ChunkType::DATA]]
@@ -427,6 +447,51 @@ fn what_was_sent_with_the_cookie_is_abandoned_too() {
     peer.give(&[Chunk::CookieAck]);
     assert_eq!(forward_tsns(&peer.take(), first), [(1, vec![(0, 0)])]);
     assert_eq!(failed(&peer), [(b'a', 1, true)]);
+}
+
+#[test]
+fn nothing_is_to_be_skipped_of_what_went_with_a_stale_cookie() {
+    let mut peer = Scripted::cookie_wait(config());
+    send(&mut peer, info(0, ONCE), "a");
+    give_init_ack(&mut peer);
+    peer.take();
+    peer.pass(RTO);
+    assert_eq!(failed(&peer), [(b'a', 1, true)]);
+    stale_cookie(&mut peer);
+    assert_eq!(types(&peer.take()), [[ChunkType::INIT]]);
+    give_init_ack(&mut peer);
+    peer.take();
+    peer.give(&[Chunk::CookieAck]);
+    // Of the other path.
+    assert_eq!(types(&peer.take()), [[ChunkType::HEARTBEAT]]);
+}
+
+#[test]
+fn a_message_that_went_with_a_stale_cookie_can_expire_as_if_it_had_not() {
+    const LIFE_TIME: Duration = Duration::from_secs(5);
+    for size in [10, 4000] {
+        let mut peer = Scripted::cookie_wait(config());
+        let first = peer.tsn;
+        send(
+            &mut peer,
+            info(0, PrPolicy::Timed(LIFE_TIME)),
+            vec![1; size],
+        );
+        give_init_ack(&mut peer);
+        let packets = peer.take();
+        assert_eq!(types(&packets), [[ChunkType::COOKIE_ECHO, ChunkType::DATA]]);
+        stale_cookie(&mut peer);
+        peer.pass(LIFE_TIME);
+        send(&mut peer, info(0, PrPolicy::Reliable), "b");
+        give_init_ack(&mut peer);
+        let with_cookie = peer.take();
+        assert_eq!(failed(&peer), [(1, size, false)]);
+        assert_eq!(data_in(&with_cookie, first), [0]);
+        peer.give(&[Chunk::CookieAck]);
+        assert_eq!(forward_tsns(&peer.take(), first), []);
+        peer.give_sack(1, &[], 100_000);
+        assert_eq!(peer.status().unacknowledged_chunks, 0);
+    }
 }
 
 #[test]
