@@ -136,10 +136,14 @@ impl Receiver {
     /// Learns what both sides have agreed on, before anything comes.
     pub(crate) fn agree_on(&mut self, extensions: Extensions, config: &AssociationConfig) {
         if extensions.nr_sack {
-            let kept = NonRenegable::new(self.tsns.cumulative(), bounds_of(config));
-            self.non_renegable = Some(Box::new(kept));
-            self.streams.note_delivered();
+            self.begin_nr_sacks(config);
         }
+    }
+
+    fn begin_nr_sacks(&mut self, config: &AssociationConfig) {
+        let kept = NonRenegable::new(self.tsns.cumulative(), bounds_of(config));
+        self.non_renegable = Some(Box::new(kept));
+        self.streams.note_delivered();
     }
 
     /// Takes up settings that have changed. What is held beyond new bounds stays.
@@ -470,7 +474,11 @@ impl Receiver {
         config: &AssociationConfig,
     ) -> Result<(), NumberReused> {
         self.streams.reset(&StreamSet::All)?;
+        let sends_nr_sacks = self.non_renegable.is_some();
         self.restart(next, self.streams.count(), self.interleaved, config);
+        if sends_nr_sacks {
+            self.begin_nr_sacks(config);
+        }
         self.acknowledgement.request();
         Ok(())
     }

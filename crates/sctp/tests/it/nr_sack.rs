@@ -6,16 +6,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use sctp::packet::{
     Chunk, ChunkType, ChunkTypeList, Data, GapAckBlock, Init, NrSack, Parameter, ParameterBuffer,
-    Ssn,
+    ReConfig, SequenceNumber, Ssn,
 };
-use sctp::{EndpointConfig, Event, SendInfo};
+use sctp::{EndpointConfig, Event, ReConfigurationPolicy, SendInfo};
 
 use crate::common::{Pair, message as payload, ordered, transfer};
 use crate::rfc9260::scripted::{
     self, PEER_TSN, Scripted, chunks, data_in, message, packet_of, quiet, types,
 };
 
-const TYPES: [u8; 1] = [16];
+const NR_SACK: u8 = 16;
+const RE_CONFIG: u8 = 130;
 
 fn config() -> EndpointConfig {
     quiet().extensions("nrsack".parse().expect("its name"))
@@ -23,9 +24,14 @@ fn config() -> EndpointConfig {
 
 /// An association with a peer that has the extension.
 fn accepted(config: EndpointConfig) -> Scripted {
+    accepted_with(config, &[NR_SACK])
+}
+
+/// An association with a peer that knows these chunks.
+fn accepted_with(config: EndpointConfig, types: &[u8]) -> Scripted {
     let mut parameters = ParameterBuffer::new();
     parameters
-        .push(&Parameter::SupportedExtensions(ChunkTypeList::new(&TYPES)))
+        .push(&Parameter::SupportedExtensions(ChunkTypeList::new(types)))
         .expect("it is short");
     Scripted::accepted_with(
         config,
@@ -309,4 +315,29 @@ fn data_gets_through_losses() {
         .filter(|chunk| matches!(chunk, Chunk::NrSack(_)))
         .count();
     assert!(nr_sacks > 100);
+}
+
+#[test]
+fn nr_sacks_go_on_after_all_numbers_have_begun_anew() {
+    let config = quiet()
+        .extensions("nrsack,reconf".parse().expect("their names"))
+        .re_configuration_policy(ReConfigurationPolicy::GRANT_ALL);
+    let mut peer = accepted_with(config, &[NR_SACK, RE_CONFIG]);
+    give(&mut peer, 0, |_| {});
+    peer.take();
+    let mut request = ParameterBuffer::new();
+    request
+        .push(&Parameter::SsnTsnResetRequest {
+            request_sequence_number: SequenceNumber(PEER_TSN.0),
+        })
+        .expect("it is short");
+    let parameters = request.parameters();
+    peer.give(&[Chunk::ReConfig(ReConfig { parameters })]);
+    // RFC 6525 section 5.2.4.
+    let moved = 1 + (1 << 31);
+    assert_eq!(nr_sack_in(&peer.take()), (moved, vec![], vec![]));
+    give(&mut peer, moved + 1, |data| data.unordered = true);
+    assert_eq!(nr_sack_in(&peer.take()), (moved, vec![], vec![(2, 2)]));
+    give(&mut peer, moved, |_| {});
+    assert_eq!(nr_sack_in(&peer.take()), (moved + 2, vec![], vec![]));
 }
