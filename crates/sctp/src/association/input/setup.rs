@@ -30,7 +30,6 @@ impl Association {
         self.control = Default::default();
         self.begin_re_configuration(cookie.peer_initial_tsn);
         self.extensions = cookie.capabilities.extensions;
-        self.authenticate_by(cookie.declarations.as_deref(), context);
         self.adaptation_code_point = cookie.capabilities.adaptation_code_point;
         self.address_reconfiguration = AddressReconfiguration::agreed(
             cookie.capabilities.extensions,
@@ -56,6 +55,8 @@ impl Association {
         // The INIT ACK told the peer of the endpoint's.
         self.local_addresses = LocalAddresses::new(context.local_addresses);
         self.restart_paths(cookie, context);
+        // Packets on the new paths have room for what the peer asks for.
+        self.authenticate_by(cookie.declarations.as_deref(), context);
         self.state = AssociationState::Established;
         self.start_heartbeats(context);
         self.begin_burst();

@@ -352,6 +352,13 @@ fn a_restarted_client_gets_new_keys_from_a_server_that_does_not_restart() {
     let server = pair.server.association();
     assert_eq!(pair.server.receive_all(pair.now, server).len(), 1);
     assert_eq!(pair.server.endpoint.statistics().drops.not_authentic, 0);
+    // Fragments leave room for the AUTH chunk.
+    let large = crate::common::message(1, 100_000);
+    let (now, to) = (pair.now, ordered(0));
+    pair.server.endpoint.send(now, server, to, large).unwrap();
+    pair.run();
+    let client = pair.client.association();
+    assert_eq!(pair.client.receive_all(pair.now, client).len(), 1);
 }
 
 impl Signing {
