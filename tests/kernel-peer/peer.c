@@ -5,6 +5,7 @@
  *   peer send  PORT ADDRESSES BYTES SIZE sends BYTES of a pattern in messages of SIZE, then shuts down
  *   peer abort PORT ADDRESSES            sends one message, and aborts when it is told to: by a line on standard input
  *   peer talk  PORT ADDRESSES TEXT       sends TEXT, prints the answer, shuts down
+ *   peer console                         does what it is told by lines on standard input, see console.c
  *
  * ADDRESSES, with commas, are this end's for sink and echo, and the other end's for the rest. ENCAPSULATION=PORT in
  * the environment has send, abort and talk go over UDP to that port (RFC 6951); FROM=ADDRESSES and FROM_PORT=PORT
@@ -23,17 +24,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST_ADDRESSES 8
+#include "peer.h"
+
 #define MOST_MESSAGE (1 << 20)
 
 static char message[MOST_MESSAGE];
-
-struct addresses {
-	char packed[MOST_ADDRESSES * sizeof(struct sockaddr_in6)];
-	socklen_t length;
-	int count;
-	int family;
-};
 
 static void fail(const char *what)
 {
@@ -41,8 +36,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Addresses one behind the other, as the kernel wants them for bindx and connectx. */
-static struct addresses parse(const char *list, uint16_t port)
+struct addresses parse(const char *list, uint16_t port)
 {
 	struct addresses all = { .family = AF_INET };
 	char *copy = strdup(list), *rest = copy, *one;
@@ -68,14 +62,20 @@ static struct addresses parse(const char *list, uint16_t port)
 	return all;
 }
 
-static uint64_t hashed(uint64_t hash, const char *bytes, size_t length)
+uint64_t hashed(uint64_t hash, const char *bytes, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
 		hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3ULL;
 	return hash;
 }
 
-static const uint64_t HASH_OF_NOTHING = 0xcbf29ce484222325ULL;
+void fill(char *bytes, size_t length, uint32_t *state)
+{
+	for (size_t i = 0; i < length; i++) {
+		*state = *state * 1664525 + 1013904223;
+		bytes[i] = *state >> 24;
+	}
+}
 
 static int open_socket(const struct addresses *bound)
 {
@@ -264,10 +264,7 @@ static int send_pattern(uint16_t port, const char *list, uint64_t bytes, size_t 
 	while (sent < bytes) {
 		size_t length = bytes - sent < size ? bytes - sent : size;
 
-		for (size_t i = 0; i < length; i++) {
-			state = state * 1664525 + 1013904223;
-			message[i] = state >> 24;
-		}
+		fill(message, length, &state);
 		if (send_on(fd, message, length, 0, htonl(7), 0) < 0)
 			fail("send");
 		hash = hashed(hash, message, length);
@@ -318,6 +315,8 @@ int main(int count, char **arguments)
 	const char *list = count > 3 ? arguments[3] : "";
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (count == 2 && !strcmp(arguments[1], "console"))
+		return console();
 	if (!strcmp(what, "sink"))
 		return sink(port, list);
 	if (!strcmp(what, "echo"))
@@ -328,6 +327,6 @@ int main(int count, char **arguments)
 		return abort_it(port, list);
 	if (!strcmp(what, "talk") && count > 4)
 		return talk(port, list, arguments[4]);
-	fprintf(stderr, "usage: peer sink|echo|send|abort|talk PORT ADDRESSES [...]\n");
+	fprintf(stderr, "usage: peer sink|echo|send|abort|talk PORT ADDRESSES [...], or peer console\n");
 	return 2;
 }

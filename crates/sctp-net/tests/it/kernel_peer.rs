@@ -1,10 +1,9 @@
 //! Interoperation with the Linux kernel's SCTP, over raw IP and in UDP, with two paths.
 
-use std::future::Future;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::common::kernel::{CUT, HASH_OF_NOTHING, OURS, THEIRS, addresses, fnv1a, with_kernel};
 use crate::common::{pattern, within};
 use bytes::Bytes;
 use sctp_net::{
@@ -13,11 +12,6 @@ use sctp_net::{
 };
 use test_support::{KernelPeer, Peer};
 
-/// The kernel's end, by software emulation on a busy machine, takes its time.
-const LIMIT: Duration = Duration::from_secs(120);
-
-const OURS: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
-const THEIRS: [&str; 2] = ["10.91.1.2", "10.91.2.2"];
 const THEIRS_IPV6: [&str; 2] = ["fd91:1::2", "fd91:2::2"];
 
 /// The kernel's UDP encapsulation port.
@@ -29,10 +23,6 @@ fn quick() -> EndpointConfig {
         .rto_initial(Duration::from_millis(500))
         .rto_min(Duration::from_millis(300))
         .rto_max(Duration::from_secs(2))
-}
-
-fn addresses(texts: &[&str]) -> Vec<IpAddr> {
-    texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
 /// Both of our addresses right over IP.
@@ -55,33 +45,6 @@ fn udp(port: u16) -> Stack {
     Stack::udp(config).unwrap()
 }
 
-/// Runs a test where the kernel can be reached; nowhere, if there is no guest.
-fn with_kernel<F: Future<Output = ()>>(test: impl FnOnce(&'static KernelPeer) -> F) {
-    let Some(kernel) = KernelPeer::get() else {
-        return;
-    };
-    // They cut each other's paths.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    kernel.enter();
-    // A test that has failed may have left them otherwise.
-    for (path, address) in ["kp1", "kp2"].into_iter().zip(OURS) {
-        kernel.ip(&format!("link set {path} up"));
-        kernel.ip(&format!("address replace {address}/24 dev {path}"));
-    }
-    // Its threads come from this one, and so are in the namespace, too. Our stack works on while a test waits
-    // for what the kernel's end prints.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
-    let test = test(kernel);
-    runtime.block_on(async {
-        tokio::time::timeout(LIMIT, test).await.unwrap();
-    });
-}
-
 /// The kernel's end that takes associations in on a port, once it listens.
 fn serving(kernel: &KernelPeer, what: &str, port: u16, at: &[&str]) -> Peer {
     let command = format!("peer {what} {port} {}", at.join(","));
@@ -100,14 +63,6 @@ async fn connect(stack: &Stack, to: &[&str], port: u16) -> (Endpoint, Associatio
     let association = endpoint.connect_to(to).await.unwrap();
     (endpoint, association)
 }
-
-fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    })
-}
-
-const HASH_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// What `peer` says of so many bytes with that hash.
 fn account(bytes: usize, hash: u64) -> (String, String) {
@@ -237,9 +192,6 @@ fn all_addresses(kernel: &KernelPeer, what: &str) {
         kernel.ip(&format!("address {what} {address}/24 dev {path}"));
     }
 }
-
-/// The path that is cut in the middle of a transfer; the other one carries the guest's console.
-const CUT: &str = "kp2";
 
 #[test]
 fn what_we_send_goes_on_when_the_primary_path_is_cut() {

@@ -4,6 +4,7 @@ mod accepted;
 mod common;
 mod extensions;
 mod kernel_carrier;
+mod kernel_extensions;
 mod kernel_peer;
 mod lifetime;
 mod odd_peers;

@@ -1,5 +1,6 @@
 //! What the tests of this crate share.
 
+pub(crate) mod kernel;
 pub(crate) mod network;
 
 use std::future::Future;
