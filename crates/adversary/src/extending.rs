@@ -1,13 +1,15 @@
 //! Two engines that use extensions, and whose packets are changed.
 
 use crate::chunks::Chunk;
+use crate::engine::address;
 use crate::lists::{Few, Many};
 use crate::pair::{Call, Pair, Setup, Source};
 use crate::tampering::{Change, next_arrival};
 use arbitrary::Arbitrary;
+use sctp::packet::ChunkType;
 use sctp::{
-    AssociationId, Endpoint, EndpointConfig, Extensions, PrPolicy, ReConfigurationPolicy, SendInfo,
-    StreamReset, StreamScheduler,
+    AddressChange, AssociationId, Endpoint, EndpointConfig, ErrorDetectionMethod, Extensions,
+    PrPolicy, ReConfigurationPolicy, SendInfo, StreamReset, StreamScheduler,
 };
 use std::time::{Duration, Instant};
 
@@ -32,6 +34,10 @@ struct Offered {
     nr_sack: bool,
     zero_checksum: bool,
     denies: bool,
+    changes_addresses_without_authentication: bool,
+    /// Whether the peer has to authenticate user data, too.
+    authenticates_data: bool,
+    is_protected_by_carrier: bool,
 }
 
 #[derive(Arbitrary, Debug, Clone)]
@@ -58,12 +64,37 @@ enum ExtensionCall {
     ResetAssociation,
     AddStreams(u8, u8),
     Schedule(u8),
+    SetStreamValue(u8, u8),
+    ChangeAddresses(Few<AddressCall>),
+    Key {
+        key: u8,
+        call: KeyCall,
+    },
     Send {
         stream: u8,
         unordered: bool,
         length: u16,
         policy: Policy,
+        key: Option<u8>,
     },
+}
+
+/// A change of one of the addresses of the engine, on one of the two networks.
+#[derive(Arbitrary, Debug, Clone, Copy)]
+enum AddressCall {
+    Add(bool),
+    Delete(bool),
+    SetPeerPrimary(bool),
+}
+
+/// What is done with a shared key.
+#[derive(Arbitrary, Debug, Clone, Copy)]
+enum KeyCall {
+    /// Sets it to one of two secrets.
+    Set(bool),
+    SetActive,
+    Deactivate,
+    Delete,
 }
 
 #[derive(Arbitrary, Debug, Clone, Copy)]
@@ -87,7 +118,7 @@ impl Extending {
                 Event::Say(side, call) => pair.call(usize::from(*side), call),
                 Event::Ask(side, call) => pair.ask(usize::from(*side), |endpoint, now, id| {
                     // What an engine refuses, it refuses.
-                    call.happen(endpoint, now, id);
+                    call.happen(usize::from(*side), endpoint, now, id);
                 }),
                 Event::Pass(packets) => {
                     for _ in 0..=*packets % 8 {
@@ -127,14 +158,27 @@ impl Offered {
         } else {
             ReConfigurationPolicy::GRANT_ALL
         };
+        let auth_chunks = if self.authenticates_data {
+            vec![ChunkType::DATA, ChunkType::I_DATA, ChunkType::RE_CONFIG]
+        } else {
+            Vec::new()
+        };
         config
             .extensions(extensions)
             .re_configuration_policy(policy)
+            .auth_chunks(auth_chunks)
+            .address_reconfiguration_without_authentication(
+                self.changes_addresses_without_authentication,
+            )
+            .alternate_error_detection(
+                self.is_protected_by_carrier
+                    .then_some(ErrorDetectionMethod::Tests),
+            )
     }
 }
 
 impl ExtensionCall {
-    fn happen(&self, endpoint: &mut Endpoint, now: Instant, id: AssociationId) {
+    fn happen(&self, side: usize, endpoint: &mut Endpoint, now: Instant, id: AssociationId) {
         let listed = |streams: &Option<Few<u8>>| {
             let streams = streams.as_ref()?.iter();
             Some(streams.map(|stream| u16::from(stream & 0x0f)).collect())
@@ -155,19 +199,38 @@ impl ExtensionCall {
                 endpoint.add_streams(now, id, outgoing, incoming).ok();
             }
             ExtensionCall::Schedule(scheduler) => {
-                let scheduler = match scheduler % 4 {
-                    0 => StreamScheduler::FirstComeFirstServed,
-                    1 => StreamScheduler::RoundRobin,
-                    2 => StreamScheduler::RoundRobinPerPacket,
-                    _ => StreamScheduler::WeightedFairQueueing,
-                };
+                let schedulers = StreamScheduler::ALL;
+                let scheduler = schedulers[usize::from(*scheduler) % schedulers.len()];
                 endpoint.set_stream_scheduler(now, id, scheduler).ok();
+            }
+            ExtensionCall::SetStreamValue(stream, value) => {
+                let stream = (stream & 0x0f).into();
+                endpoint
+                    .set_stream_value(now, id, stream, (*value).into())
+                    .ok();
+            }
+            ExtensionCall::ChangeAddresses(calls) => {
+                let changes: Vec<_> = calls.iter().map(|call| call.change(side)).collect();
+                endpoint.change_addresses(now, id, &changes).ok();
+            }
+            ExtensionCall::Key { key, call } => {
+                let (id, key) = (Some(id), (key % 4).into());
+                match call {
+                    KeyCall::Set(secret) => {
+                        endpoint.set_shared_key(now, id, key, &[u8::from(*secret)])
+                    }
+                    KeyCall::SetActive => endpoint.set_active_key(now, id, key),
+                    KeyCall::Deactivate => endpoint.deactivate_key(now, id, key),
+                    KeyCall::Delete => endpoint.delete_key(now, id, key),
+                }
+                .ok();
             }
             ExtensionCall::Send {
                 stream,
                 unordered,
                 length,
                 policy,
+                key,
             } => {
                 let policy = match *policy {
                     Policy::Timed(time) => {
@@ -182,11 +245,23 @@ impl ExtensionCall {
                     stream: (stream & 0x0f).into(),
                     unordered: *unordered,
                     pr_policy: Some(policy),
+                    shared_key: key.map(|key| (key % 4).into()),
                     ..SendInfo::default()
                 };
                 let payload = vec![*stream; usize::from(*length) % 6000];
                 endpoint.send(now, id, info, payload.into()).ok();
             }
+        }
+    }
+}
+
+impl AddressCall {
+    fn change(self, side: usize) -> AddressChange {
+        let own = |network| address(u8::from(network), side as u8);
+        match self {
+            AddressCall::Add(network) => AddressChange::Add(own(network)),
+            AddressCall::Delete(network) => AddressChange::Delete(own(network)),
+            AddressCall::SetPeerPrimary(network) => AddressChange::SetPeerPrimary(own(network)),
         }
     }
 }
