@@ -9,7 +9,7 @@ use dcsctp::api::{
     SocketState, SocketTime, StreamId,
 };
 
-use super::{BUFFER_BYTES, PACKET_BYTES, SEND_BUFFER_BYTES, STREAMS, Transfer};
+use super::{BUFFER_BYTES, Extension, PACKET_BYTES, SEND_BUFFER_BYTES, STREAMS, Transfer};
 
 /// A socket.
 pub(crate) struct Engine {
@@ -33,8 +33,12 @@ fn options() -> Options {
 
 impl Engine {
     pub(crate) fn new(now: Instant) -> Engine {
+        Engine::with(now, &options())
+    }
+
+    fn with(now: Instant, options: &Options) -> Engine {
         Engine {
-            socket: dcsctp::new_socket("", &options()),
+            socket: dcsctp::new_socket("", options),
             created: now,
             packets: VecDeque::new(),
         }
@@ -64,10 +68,16 @@ impl Engine {
 impl super::Engine for Engine {
     type Packet = Vec<u8>;
 
-    fn pair(now: Instant, _: &Transfer) -> anyhow::Result<(Self, Self)> {
-        let mut client = Engine::new(now);
+    const EXTENSIONS: &'static [Extension] = &[Extension::Interleaving];
+
+    fn pair(now: Instant, transfer: &Transfer) -> anyhow::Result<(Self, Self)> {
+        let options = Options {
+            enable_message_interleaving: transfer.extension == Some(Extension::Interleaving),
+            ..options()
+        };
+        let mut client = Engine::with(now, &options);
         client.connect();
-        Ok((client, Engine::new(now)))
+        Ok((client, Engine::with(now, &options)))
     }
 
     fn is_up(&self) -> bool {

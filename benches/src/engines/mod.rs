@@ -40,11 +40,34 @@ pub(crate) struct Transfer {
     pub(crate) streams: u16,
     /// Each so many packets, in either direction, one is lost on average; 0 loses none.
     pub(crate) lost_one_in: u32,
+    /// What both ends offer.
+    pub(crate) extension: Option<Extension>,
+}
+
+/// An extension of SCTP whose cost is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extension {
+    /// I-DATA (RFC 8260).
+    Interleaving,
+    /// User data is authenticated, by HMAC-SHA-256 (RFC 4895).
+    Authentication,
+}
+
+impl Extension {
+    fn name(self) -> &'static str {
+        match self {
+            Extension::Interleaving => "I-DATA",
+            Extension::Authentication => "AUTH",
+        }
+    }
 }
 
 /// One end of an association as the comparison sees it.
 pub(crate) trait Engine {
     type Packet;
+
+    /// What it has of the extensions.
+    const EXTENSIONS: &'static [Extension];
 
     /// The end that opens the association, and the other one.
     fn pair(now: Instant, transfer: &Transfer) -> anyhow::Result<(Self, Self)>
@@ -77,7 +100,8 @@ pub(crate) trait Engine {
     fn handle_timeout(&mut self, now: Instant);
 }
 
-/// Runs all cases of an engine comparison.
+/// Runs all cases of an engine comparison. An extension that the peer lacks is measured beside our own
+/// engine without it.
 pub(crate) fn compare<Peer: Engine>(
     rounds: &Rounds,
     output: &mut dyn Output,
@@ -86,14 +110,31 @@ pub(crate) fn compare<Peer: Engine>(
     let cases = cases();
     for (index, (name, transfer)) in cases.iter().enumerate() {
         let time = rounds.time_for_one(cases.len() - index);
+        let extension = transfer.extension;
+        let peer_can = extension.is_none_or(|extension| Peer::EXTENSIONS.contains(&extension));
+        let without = Transfer {
+            extension: None,
+            ..*transfer
+        };
         let [(ours, peer)] = rounds
             .alternate(
                 || Ok([messages_per_cpu_second::<tandem::Engine>(transfer, time)?]),
-                || Ok([messages_per_cpu_second::<Peer>(transfer, time)?]),
+                || {
+                    Ok([if peer_can {
+                        messages_per_cpu_second::<Peer>(transfer, time)?
+                    } else {
+                        messages_per_cpu_second::<tandem::Engine>(&without, time)?
+                    }])
+                },
             )
             .with_context(|| name.clone())?;
+        let (case, goal) = if peer_can {
+            (name.clone(), goal)
+        } else {
+            (format!("{name} (peer: ours without)"), 0.0)
+        };
         output.row(Row {
-            case: name.clone(),
+            case,
             metric: "messages_per_cpu_second",
             better: Better::Higher,
             ours,
@@ -106,6 +147,7 @@ pub(crate) fn compare<Peer: Engine>(
 
 fn cases() -> Vec<(String, Transfer)> {
     let mut cases = Vec::new();
+    let mut with_extension = Vec::new();
     for (size, message_bytes) in [("64B", 64), ("1000B", 1000), ("64KiB", 65_536)] {
         for lost_one_in in [0, 100] {
             for unordered in [false, true] {
@@ -118,12 +160,23 @@ fn cases() -> Vec<(String, Transfer)> {
                         unordered,
                         streams,
                         lost_one_in,
+                        extension: None,
                     };
+                    if !unordered && streams > 1 {
+                        for extension in [Extension::Interleaving, Extension::Authentication] {
+                            let transfer = Transfer {
+                                extension: Some(extension),
+                                ..transfer
+                            };
+                            with_extension.push((format!("{name} {}", extension.name()), transfer));
+                        }
+                    }
                     cases.push((name, transfer));
                 }
             }
         }
     }
+    cases.append(&mut with_extension);
     cases
 }
 
@@ -319,6 +372,10 @@ mod tests {
 
     fn delivers<E: Engine>() {
         for (name, transfer) in cases() {
+            let extension = transfer.extension;
+            if !extension.is_none_or(|extension| E::EXTENSIONS.contains(&extension)) {
+                continue;
+            }
             let mut link = Link::<E>::new(&transfer).unwrap();
             while link.delivered < 100 {
                 link.turn()

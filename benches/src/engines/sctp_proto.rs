@@ -13,7 +13,7 @@ use sctp_proto::{
     TransportConfig,
 };
 
-use super::{BUFFER_BYTES, PACKET_BYTES, STREAMS, Transfer};
+use super::{BUFFER_BYTES, Extension, PACKET_BYTES, STREAMS, Transfer};
 
 /// Bytes of a packet with one DATA chunk beside the user data.
 const HEADERS: usize = 12 + 16;
@@ -75,6 +75,8 @@ impl Engine {
 
 impl super::Engine for Engine {
     type Packet = Bytes;
+
+    const EXTENSIONS: &'static [Extension] = &[];
 
     fn pair(_: Instant, transfer: &Transfer) -> anyhow::Result<(Self, Self)> {
         let address = |number| SocketAddr::from((Ipv4Addr::new(10, 0, 0, number), 9899));

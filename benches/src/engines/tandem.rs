@@ -6,9 +6,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
-use sctp::{AssociationId, Endpoint, EndpointConfig, Event, PathAddress, SendError, SendInfo};
+use sctp::packet::ChunkType;
+use sctp::{
+    AssociationId, Endpoint, EndpointConfig, Event, Extensions, PathAddress, SendError, SendInfo,
+};
 
-use super::{BUFFER_BYTES, SEND_BUFFER_BYTES, STREAMS, Transfer};
+use super::{BUFFER_BYTES, Extension, SEND_BUFFER_BYTES, STREAMS, Transfer};
 
 const PORT: u16 = 5000;
 const ENCAPSULATION_PORT: u16 = 9899;
@@ -41,9 +44,9 @@ pub(crate) fn address(number: u32) -> PathAddress {
 }
 
 impl Engine {
-    fn new(seed: u64, peer: PathAddress) -> Engine {
+    fn new(seed: u64, peer: PathAddress, config: EndpointConfig) -> Engine {
         Engine {
-            endpoint: Endpoint::new(PORT, config(), ChaCha12Rng::seed_from_u64(seed).get_seed()),
+            endpoint: Endpoint::new(PORT, config, ChaCha12Rng::seed_from_u64(seed).get_seed()),
             id: None,
             is_up: false,
             peer,
@@ -63,9 +66,17 @@ impl Engine {
 impl super::Engine for Engine {
     type Packet = Bytes;
 
-    fn pair(now: Instant, _: &Transfer) -> anyhow::Result<(Self, Self)> {
-        let mut client = Engine::new(1, address(2));
-        let server = Engine::new(2, address(1));
+    const EXTENSIONS: &'static [Extension] = &[Extension::Interleaving, Extension::Authentication];
+
+    fn pair(now: Instant, transfer: &Transfer) -> anyhow::Result<(Self, Self)> {
+        let mut extensions = Extensions::NONE;
+        extensions.interleaving = transfer.extension == Some(Extension::Interleaving);
+        extensions.authentication = transfer.extension == Some(Extension::Authentication);
+        let config = config()
+            .extensions(extensions)
+            .auth_chunks(vec![ChunkType::DATA]);
+        let mut client = Engine::new(1, address(2), config.clone());
+        let server = Engine::new(2, address(1), config);
         client.id = Some(client.endpoint.connect(now, client.peer, PORT)?);
         Ok((client, server))
     }
