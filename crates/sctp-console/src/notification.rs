@@ -116,6 +116,14 @@ pub(crate) fn during(subject: Subject, notification: Notification) -> Record {
             .with("direction", direction_name(direction))
             .with("streams", stream_list(&streams))
             .with("outcome", outcome_name(outcome)),
+        Notification::AssociationReset {
+            local_tsn,
+            remote_tsn,
+            outcome,
+        } => named("ASSOC_RESET_EVENT")
+            .with("local_tsn", local_tsn)
+            .with("remote_tsn", remote_tsn)
+            .with("outcome", outcome_name(outcome)),
         Notification::StreamChange {
             outbound_streams,
             inbound_streams,

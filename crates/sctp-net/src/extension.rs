@@ -71,6 +71,18 @@ impl Association {
             .await
     }
 
+    /// Asks the peer to begin anew with all SSNs and TSNs (RFC 6525 section 6.3.3).
+    /// [`Notification::AssociationReset`](crate::Notification::AssociationReset) tells how it went.
+    ///
+    /// # Errors
+    ///
+    /// When the peer does not support it, a request is not answered yet, the last reset was less than 30
+    /// seconds ago, or the association has ended.
+    pub async fn reset_association(&self) -> Result<(), ExtensionError<ReConfigurationError>> {
+        self.call(|engine, now, id| engine.reset_association(now, id))
+            .await
+    }
+
     /// Asks the peer for so many more streams in each direction (RFC 6525 section 6.3.4).
     /// [`Notification::StreamChange`](crate::Notification::StreamChange) tells how it went.
     ///

@@ -76,6 +76,16 @@ pub enum Notification {
         /// What came of it.
         outcome: ReConfigurationOutcome,
     },
+    /// All SSNs and TSNs begin anew at the peer's request or ours, or the peer refused that
+    /// (`SCTP_ASSOC_RESET_EVENT`, RFC 6525 section 6.1.2).
+    AssociationReset {
+        /// The TSN of our next DATA chunk.
+        local_tsn: u32,
+        /// The TSN of the peer's next DATA chunk.
+        remote_tsn: u32,
+        /// What came of it.
+        outcome: ReConfigurationOutcome,
+    },
     /// Streams were added at the peer's request or ours, or the peer refused that
     /// (`SCTP_STREAM_CHANGE_EVENT`, RFC 6525 section 6.1.3).
     StreamChange {

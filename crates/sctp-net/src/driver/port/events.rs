@@ -163,6 +163,19 @@ impl Port {
                 };
                 self.notify(id, reset);
             }
+            Event::AssociationReset {
+                id,
+                local_tsn,
+                remote_tsn,
+                outcome,
+            } => {
+                let reset = Notification::AssociationReset {
+                    local_tsn,
+                    remote_tsn,
+                    outcome,
+                };
+                self.notify(id, reset);
+            }
             Event::StreamChange {
                 id,
                 outbound_streams,

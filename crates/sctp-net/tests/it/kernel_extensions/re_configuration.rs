@@ -2,7 +2,7 @@
 
 use sctp_net::{Notification, Notifications, ReConfigurationOutcome, StreamDirection, StreamReset};
 
-use super::{STREAMS, in_both_roles};
+use super::{Pair, STREAMS, in_both_roles};
 use crate::common::{on_stream, within};
 
 /// What our side is told next of a reset or of streams.
@@ -11,7 +11,9 @@ async fn next(notifications: &Notifications) -> Notification {
         let told = within(notifications.next()).await.unwrap();
         if matches!(
             told,
-            Notification::StreamReset { .. } | Notification::StreamChange { .. }
+            Notification::StreamReset { .. }
+                | Notification::AssociationReset { .. }
+                | Notification::StreamChange { .. }
         ) {
             return told;
         }
@@ -24,6 +26,21 @@ fn reset_of(direction: StreamDirection, streams: &[u16]) -> Notification {
         streams: streams.to_vec(),
         outcome: ReConfigurationOutcome::Performed,
     }
+}
+
+/// The first message each way on a stream since it began anew: the kernel would wait for what is before any other one.
+async fn first_on(pair: &mut Pair<'_>, stream: u16) {
+    pair.send_and_arrive(on_stream(stream), "first").await;
+    assert_eq!(pair.have_kernel_send(stream, "first").await, 0);
+}
+
+/// Whether all numbers were told to begin anew.
+async fn is_reset(pair: &mut Pair<'_>, notifications: &Notifications) -> bool {
+    let told = next(notifications).await;
+    let performed = ReConfigurationOutcome::Performed;
+    let of_kernel = pair.console.next("association reset");
+    matches!(told, Notification::AssociationReset { outcome, .. } if outcome == performed)
+        && of_kernel == "performed"
 }
 
 #[test]
@@ -96,6 +113,32 @@ fn the_kernel_resets_streams() {
             assert!(pair.console.next("reset").starts_with("incoming performed"));
             pair.send_and_arrive(on_stream(1), "after").await;
         }
+    });
+}
+
+#[test]
+fn we_reset_the_association() {
+    in_both_roles("reconf", async |pair| {
+        let notifications = pair.association.notifications();
+        pair.send_and_arrive(on_stream(1), "before").await;
+        pair.have_kernel_send(1, "before").await;
+        within(pair.association.reset_association()).await.unwrap();
+        assert!(is_reset(pair, &notifications).await);
+        first_on(pair, 1).await;
+        first_on(pair, 2).await;
+    });
+}
+
+#[test]
+fn the_kernel_resets_the_association() {
+    in_both_roles("reconf", async |pair| {
+        let notifications = pair.association.notifications();
+        pair.send_and_arrive(on_stream(1), "before").await;
+        pair.have_kernel_send(1, "before").await;
+        pair.console.ask_until_done("reset-association");
+        assert!(is_reset(pair, &notifications).await);
+        first_on(pair, 1).await;
+        first_on(pair, 2).await;
     });
 }
 
