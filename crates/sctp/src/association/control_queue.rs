@@ -110,9 +110,11 @@ impl ControlQueue {
 
     /// The requests that are to be sent, and where to.
     fn due(&self) -> impl Iterator<Item = (RequestKind, &OutstandingRequest)> {
-        RequestKind::ALL.into_iter().filter_map(|kind| {
-            let request = self.outstanding(kind)?;
-            request.expires.is_none().then_some((kind, request))
+        self.0.iter().flat_map(|lanes| {
+            RequestKind::ALL.into_iter().filter_map(|kind| {
+                let request = lanes.lane(kind).outstanding.as_ref()?;
+                request.expires.is_none().then_some((kind, request))
+            })
         })
     }
 
@@ -264,13 +266,12 @@ impl Association {
     }
 
     /// Bytes of the largest request that is due on that path: it goes out, however large it is.
-    pub(super) fn largest_request(&self, path_id: PathId) -> usize {
+    pub(super) fn largest_request(&self, path_id: PathId) -> Option<usize> {
         self.control
             .due()
             .filter(|(kind, request)| self.path_of_request(*kind, request) == Some(path_id))
             .map(|(_, request)| request.chunk.size())
             .max()
-            .unwrap_or(0)
     }
 
     /// Writes the requests that are due on that path, as far as they fit.

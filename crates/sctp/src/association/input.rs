@@ -24,7 +24,7 @@ struct PacketOnPath<'p> {
     packet: &'p Bytes,
     header: CommonHeader,
     /// Where it came from.
-    from: PathAddress,
+    from: &'p PathAddress,
     /// The path to there.
     path: PathId,
     /// The chunk that is being handled is behind an AUTH chunk that was right (RFC 4895).
@@ -89,7 +89,7 @@ impl Association {
         let received = PacketOnPath {
             packet,
             header: parsed.header(),
-            from,
+            from: &from,
             path,
             authenticated: false,
             is_foreign,
@@ -130,7 +130,7 @@ impl Association {
         let received = PacketOnPath {
             packet,
             header: parsed.header(),
-            from,
+            from: &from,
             path,
             authenticated,
             is_foreign: false,
@@ -261,7 +261,7 @@ impl Association {
             Chunk::IForwardTsn(chunk) => self.handle_i_forward_tsn(received, &chunk, context),
             Chunk::ReConfig(chunk) => self.handle_re_config(received.path, chunk, context),
             Chunk::ForwardTsn(chunk) => self.handle_forward_tsn(received, &chunk, context),
-            Chunk::Asconf(asconf) => self.handle_asconf(received.from, asconf, context),
+            Chunk::Asconf(asconf) => self.handle_asconf(*received.from, asconf, context),
             Chunk::AsconfAck(ack) => self.handle_asconf_ack(ack, context),
             Chunk::Pad(_) => {}
             Chunk::Other(raw) => return self.handle_unknown(received, raw, context),

@@ -31,6 +31,7 @@ pub(crate) struct MessageFragment {
 
 impl MessageFragment {
     /// Writes the chunk in which it goes out.
+    #[inline]
     pub(crate) fn write(
         &self,
         tsn: Tsn,
@@ -88,6 +89,7 @@ impl MessageFragment {
 
     /// The size of that chunk with its padding, in bytes: what it counts for in congestion control
     /// (RFC 9260 section 7.2).
+    #[inline]
     pub(crate) fn chunk_size(&self) -> usize {
         let overhead = overhead(self.fsn.is_some());
         (overhead + self.payload.len()).next_multiple_of(4)

@@ -451,7 +451,9 @@ impl Association {
         let gave_way =
             self.sender
                 .send(context.now, info, payload, &mut self.paths, context.config)?;
-        self.report_failed(gave_way, context);
+        if !gave_way.is_empty() {
+            self.report_failed(gave_way, context);
+        }
         self.statistics.messages_sent += 1;
         self.begin_burst();
         self.watch_window(context);

@@ -278,9 +278,12 @@ impl Association {
     }
 
     /// A packet with all that is pending for one path.
+    #[inline]
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
         self.abandon_messages(context);
-        self.advance_re_configuration(None, context.now);
+        if self.re_configuration.is_some() {
+            self.advance_re_configuration(None, context.now);
+        }
         self.put_shutdown_off(context);
         let data_path = self.data_path();
         let path_id = self.next_path(data_path, context.config)?;
@@ -290,8 +293,10 @@ impl Association {
             // What waits fitted when it came; the path MTU may have shrunk since.
             size = size.max(CommonHeader::LENGTH + self.answer_overhead() + self.pending.size());
         }
-        let auth_length = self.auth_length_for(&[ChunkType::ASCONF, ChunkType::RE_CONFIG]);
-        size = size.max(CommonHeader::LENGTH + auth_length + self.largest_request(path_id));
+        if let Some(request) = self.largest_request(path_id) {
+            let auth_length = self.auth_length_for(&[ChunkType::ASCONF, ChunkType::RE_CONFIG]);
+            size = size.max(CommonHeader::LENGTH + auth_length + request);
+        }
         if sends_data {
             size = size.max(self.paths.auth_length() + self.sender.least_packet());
         }
@@ -372,7 +377,15 @@ impl Association {
 
     /// Abandons messages that are not to be sent, or sent again, any more, and tells of them
     /// (section 11.1.5, RFC 3758 section 4.1).
+    #[inline]
     fn abandon_messages(&mut self, context: &mut Context<'_>) {
+        if self.sender.is_beyond_limits(context.now) {
+            self.abandon_beyond_limits(context);
+        }
+    }
+
+    #[cold]
+    fn abandon_beyond_limits(&mut self, context: &mut Context<'_>) {
         let abandoned = self
             .sender
             .abandon_beyond_limits(context.now, &mut self.paths);
@@ -391,23 +404,7 @@ impl Association {
         data_path: Option<PathId>,
         config: &AssociationConfig,
     ) -> Option<PathId> {
-        let has_source = |path: &PathId| self.paths.get(*path).is_some_and(Path::has_source);
-        if let Some(path) = self.pending.cookie_ack.filter(has_source) {
-            return Some(path);
-        }
-        let mut heartbeat_acks = self.pending.heartbeat_acks.iter().map(|(path, _)| *path);
-        if let Some(path) = heartbeat_acks.find(has_source) {
-            return Some(path);
-        }
-        let errors = self.pending.errors.as_ref().map(|(path, _)| *path);
-        if let Some(path) = errors.filter(|path| self.is_open(*path)) {
-            return Some(path);
-        }
-        let mut answers = self.pending.answers.iter().map(|(path, _)| *path);
-        if let Some(path) = answers.find(has_source) {
-            return Some(path);
-        }
-        if let Some(path) = self.request_path() {
+        if let Some(path) = self.pending_path().or_else(|| self.request_path()) {
             return Some(path);
         }
         let sack_path = self.sack_path();
@@ -432,6 +429,23 @@ impl Association {
             .iter()
             .find(|path| path.wants_heartbeat() && path.has_source())
             .map(Path::id)
+    }
+
+    /// The path of a chunk that is [`Pending`].
+    fn pending_path(&self) -> Option<PathId> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        let has_source = |path: &PathId| self.paths.get(*path).is_some_and(Path::has_source);
+        let mut heartbeat_acks = self.pending.heartbeat_acks.iter().map(|(path, _)| *path);
+        let errors = self.pending.errors.as_ref().map(|(path, _)| *path);
+        let mut answers = self.pending.answers.iter().map(|(path, _)| *path);
+        self.pending
+            .cookie_ack
+            .filter(has_source)
+            .or_else(|| heartbeat_acks.find(has_source))
+            .or_else(|| errors.filter(|path| self.is_open(*path)))
+            .or_else(|| answers.find(has_source))
     }
 
     /// COOKIE ACK, HEARTBEAT ACKs, ERROR, answers, requests and HEARTBEAT for `path_id`.
@@ -626,6 +640,7 @@ impl Association {
         self.state != AssociationState::ShutdownAckSent
     }
 
+    #[inline]
     fn transmit(
         &mut self,
         path_id: PathId,

@@ -632,6 +632,7 @@ impl Receiver {
     }
 
     /// Messages and fragments held.
+    #[inline]
     pub(crate) fn held(&self) -> usize {
         self.streams.messages() + self.reassembly.fragments()
     }

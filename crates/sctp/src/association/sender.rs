@@ -20,7 +20,7 @@ use super::path::Path;
 use super::path_id::PathId;
 use super::path_list::Paths;
 use super::stream_set::StreamSet;
-use super::transmit_queue::{RemovedMessage, TransmitQueue};
+use super::transmit_queue::{NextFragment, RemovedMessage, TransmitQueue};
 use crate::packet::{ChunkType, CommonHeader, PacketWriter, Tsn};
 use crate::{
     AssociationConfig, Extensions, PathState, PrPolicy, SendError, SendInfo, StreamError,
@@ -554,14 +554,15 @@ impl Sender {
         counts: &mut SentCounts,
     ) {
         let max = self.max_payload(paths);
-        let destination = self.queue.next_destination();
-        let mut next = self.queue.next_size(max);
-        while let Some(size) = next.filter(|size| self.may_leave(*size))
-            && self.queue.next_destination() == destination
+        let (chunk_type, overhead) = (self.chunk_type(), self.overhead());
+        let mut next = self.queue.next(max);
+        let destination = next.and_then(|next| next.destination);
+        while let Some(NextFragment {
+            size, shared_key, ..
+        }) = next.filter(|next| next.destination == destination && self.may_leave(next.size))
         {
-            let room = writer.remaining_for(self.chunk_type());
-            if (self.overhead() + size).next_multiple_of(4) > room
-                || !authenticate(writer, self.queue.next_key())
+            if (overhead + size).next_multiple_of(4) > writer.remaining_for(chunk_type)
+                || !authenticate(writer, shared_key)
             {
                 return;
             }
@@ -575,12 +576,12 @@ impl Sender {
             let tsn = self.outstanding.next_tsn();
             let chunk_size = fragment.chunk_size();
             // Section 6.1: a delayed SACK would hold up what waits behind a full window.
-            next = self.queue.next_size(max);
+            next = self.queue.next(max);
             let holds_up = next.is_some_and(|next| {
                 paths
                     .get(path)
                     .is_some_and(|path| path.is_filled_by(chunk_size))
-                    || self.peer_rwnd().saturating_sub(size) < next
+                    || self.peer_rwnd().saturating_sub(size) < next.size
             });
             if fragment.write(tsn, immediate || holds_up, writer).is_err() {
                 return;

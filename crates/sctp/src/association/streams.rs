@@ -91,9 +91,10 @@ impl InboundStreams {
 
     /// How many messages are held, before their turn or ready.
     pub(crate) fn messages(&self) -> usize {
-        let blocked: usize = self
-            .partial
-            .values()
+        let partial = (!self.partial.is_empty()).then_some(&self.partial);
+        let blocked: usize = partial
+            .into_iter()
+            .flat_map(BTreeMap::values)
             .map(|partial| partial.blocked.len())
             .sum();
         self.waiting() + self.ready.len() + blocked
@@ -322,6 +323,7 @@ impl InboundStreams {
     }
 
     /// Delivers a message that had these TSNs, or the rest of one.
+    #[inline]
     fn deliver_whole(&mut self, message: ReceivedMessage, tsns: &MessageTsns) {
         if let Some(delivered) = &mut self.delivered {
             delivered.extend(tsns.ranges());
@@ -329,6 +331,7 @@ impl InboundStreams {
         self.deliver(message);
     }
 
+    #[inline]
     fn deliver(&mut self, message: ReceivedMessage) {
         if !self.partial.is_empty()
             && let Some(partial) = self

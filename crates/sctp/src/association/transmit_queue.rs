@@ -63,6 +63,17 @@ struct Turn {
     stream: u16,
 }
 
+/// What is known of a fragment before it is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NextFragment {
+    /// Bytes of user data.
+    pub(crate) size: usize,
+    /// Where it is to go, if the user said so.
+    pub(crate) destination: Option<IpAddr>,
+    /// The shared key that authenticates it.
+    pub(crate) shared_key: Option<u16>,
+}
+
 /// A message that was taken out of the queue and will not be sent, or not all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemovedMessage {
@@ -132,10 +143,14 @@ impl TransmitQueue {
         self.next_message().and_then(|message| message.info.path)
     }
 
-    /// The shared key that authenticates the next fragment.
-    pub(crate) fn next_key(&self) -> Option<u16> {
-        self.next_message()
-            .and_then(|message| message.info.shared_key)
+    /// What the next fragment is when none may have more than `max` bytes of user data.
+    #[inline]
+    pub(crate) fn next(&self, max: usize) -> Option<NextFragment> {
+        self.next_message().map(|message| NextFragment {
+            size: fragment_size(message.rest.len(), max),
+            destination: message.info.path,
+            shared_key: message.info.shared_key,
+        })
     }
 
     /// Whether a message is to be authenticated with a shared key.
@@ -245,6 +260,14 @@ impl TransmitQueue {
         self.reset_numbers();
         self.turn = None;
         self.rank_anew(|_| true);
+    }
+
+    /// Whether the life time of a message has ended.
+    #[inline]
+    pub(crate) fn has_expired(&self, now: Instant) -> bool {
+        [&self.expiring, &self.expiring_rests]
+            .into_iter()
+            .any(|expiring| expiring.first().is_some_and(|(at, _)| *at <= now))
     }
 
     /// Takes out the messages of which nothing was sent before their life time ended
@@ -436,11 +459,12 @@ impl TransmitQueue {
     }
 
     /// Takes a fragment of the stream whose turn it is.
+    #[inline]
     fn take_from(&mut self, turn: Turn, max: usize) -> Option<MessageFragment> {
         let stream = self.streams.get_mut(turn.stream)?;
         let id = stream.messages.first()?;
         let message = self.messages.get_mut(id)?;
-        let (info, limit) = (message.info, message.limit);
+        let info = &message.info;
         let beginning = message.mid.is_none();
         if beginning && let Some(expires_at) = message.expires_at {
             self.expiring.remove(&(expires_at, id));
@@ -455,7 +479,7 @@ impl TransmitQueue {
             .rest
             .split_to(fragment_size(message.rest.len(), max));
         let ending = !message.rest.has_remaining();
-        if let Limit::Until(end) = limit {
+        if let Limit::Until(end) = message.limit {
             if ending {
                 self.expiring_rests.remove(&(end, id));
             } else if beginning {
@@ -465,11 +489,7 @@ impl TransmitQueue {
         self.bytes -= payload.len();
         self.scheduler
             .sent(turn.stream, stream.value, turn.rank, payload.len());
-        if ending {
-            self.unbundled -= usize::from(info.unbundled);
-            self.messages.remove(&mut stream.messages, id);
-        }
-        Some(MessageFragment {
+        let fragment = MessageFragment {
             stream: info.stream,
             mid,
             fsn,
@@ -480,9 +500,14 @@ impl TransmitQueue {
             immediate: info.sack_immediately && ending,
             beginning,
             ending,
-            limit,
+            limit: message.limit,
             payload,
-        })
+        };
+        if ending {
+            self.unbundled -= usize::from(info.unbundled);
+            self.messages.remove(&mut stream.messages, id);
+        }
+        Some(fragment)
     }
 
     /// Takes a message out of its stream, whatever that means for the turns.

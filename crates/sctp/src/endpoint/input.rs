@@ -55,8 +55,7 @@ impl Endpoint {
         let mut chunk_types = parsed
             .chunks()
             .raw()
-            .flatten()
-            .map(|chunk| chunk.chunk_type());
+            .map_while(|chunk| Some(chunk.ok()?.chunk_type()));
         match chunk_types.next() {
             Some(ChunkType::INIT) => match parsed.chunks().next() {
                 Some(Ok(Chunk::Init(init))) => self.handle_init(now, from, &header, &init),

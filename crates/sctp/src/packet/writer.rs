@@ -69,6 +69,7 @@ impl<'b> PacketWriter<'b> {
 
     /// Has the packet protected like this. No chunk may have been written yet.
     #[must_use]
+    #[inline]
     pub(crate) fn protected_by(mut self, protection: Protection) -> PacketWriter<'b> {
         self.protection = protection;
         self
@@ -150,10 +151,14 @@ impl<'b> PacketWriter<'b> {
         }
         let length = HEADER_LENGTH + value_length;
         let padding = padding_of(length);
-        if length + padding > self.remaining_for(chunk_type) {
+        let auth_length = self.auth_length_before(chunk_type);
+        if auth_length + length + padding > self.remaining() {
             return Err(DoesNotFit);
         }
-        self.protect(chunk_type);
+        if auth_length > 0 {
+            self.write_auth();
+        }
+        self.needs_checksum |= !chunk_type.may_go_without_checksum();
         let start = self.buffer.len();
         let [a, b] = (length as u16).to_be_bytes();
         self.buffer.put_slice(&[chunk_type.0, flags, a, b]);
@@ -173,12 +178,9 @@ impl<'b> PacketWriter<'b> {
         }
     }
 
-    /// Prepares the packet for a chunk of this type, for which there is room.
-    fn protect(&mut self, chunk_type: ChunkType) {
-        self.needs_checksum |= !chunk_type.may_go_without_checksum();
-        if self.auth_length_before(chunk_type) > 0
-            && let Some(signer) = self.protection.signer.clone()
-        {
+    /// Puts in the AUTH chunk, for which there is room.
+    fn write_auth(&mut self) {
+        if let Some(signer) = self.protection.signer.clone() {
             self.auth_at = Some(self.buffer.len());
             // The AUTH chunk is no type that needs one in front of it, and the room is there.
             let _ = Chunk::Auth(signer.unsigned()).write(self);

@@ -58,12 +58,8 @@ impl LimitWatch {
         }
     }
 
-    fn take_due(&mut self, now: Instant) -> bool {
-        let due = self.exhausted || self.expires.is_some_and(|expires| expires <= now);
-        if due {
-            *self = LimitWatch::default();
-        }
-        due
+    fn is_due(&self, now: Instant) -> bool {
+        self.exhausted || self.expires.is_some_and(|expires| expires <= now)
     }
 }
 
@@ -74,6 +70,12 @@ impl OutstandingData {
         self.cumulative_ack_point() + self.leading_abandoned as u32
     }
 
+    /// Whether a chunk may be among those to be sent again which is not to be.
+    #[inline]
+    pub(crate) fn is_beyond_limits(&self, now: Instant) -> bool {
+        self.limits.is_due(now)
+    }
+
     /// Abandons the messages that have a chunk to be sent again which may not be; `on_left_flight`
     /// hears path and size of each chunk that was in flight.
     pub(crate) fn abandon_beyond_limits(
@@ -81,9 +83,10 @@ impl OutstandingData {
         now: Instant,
         mut on_left_flight: impl FnMut(PathId, usize),
     ) -> Vec<AbandonedMessage> {
-        if !self.limits.take_due(now) {
+        if !self.limits.is_due(now) {
             return Vec::new();
         }
+        self.limits = LimitWatch::default();
         let mut abandoned = Vec::new();
         for tsn in self.lost.clone() {
             let index = tsn.distance_from(self.first) as usize;

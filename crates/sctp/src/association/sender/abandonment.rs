@@ -57,6 +57,13 @@ impl Sender {
         (stream < self.streams()).then(|| counted.unwrap_or_default())
     }
 
+    /// Whether the limit of a message may be reached.
+    #[inline]
+    pub(crate) fn is_beyond_limits(&self, now: Instant) -> bool {
+        self.queue.has_expired(now)
+            || self.partial_reliability && self.outstanding.is_beyond_limits(now)
+    }
+
     /// Abandons the messages whose limit is reached, and which are about to be sent or sent again
     /// (rules TR3 and TR4).
     pub(crate) fn abandon_beyond_limits(

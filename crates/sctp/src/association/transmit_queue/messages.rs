@@ -74,6 +74,7 @@ impl Messages {
     }
 
     /// The message `id`.
+    #[inline]
     pub(super) fn get(&self, id: MessageId) -> Option<&QueuedMessage> {
         match self.slots.get(id.0 as usize)? {
             Slot::Used(node) => Some(&node.message),
@@ -127,6 +128,7 @@ impl Messages {
     }
 
     /// Takes the message `id` out of its list.
+    #[inline]
     pub(super) fn remove(
         &mut self,
         list: &mut MessageList,
@@ -177,6 +179,7 @@ impl Messages {
         messages.into_iter()
     }
 
+    #[inline]
     fn insert(&mut self, node: Node) -> MessageId {
         self.len += 1;
         if let Some(id) = self.free
