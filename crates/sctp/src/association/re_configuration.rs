@@ -126,10 +126,15 @@ impl ReConfiguration {
         !self.wanted.is_empty() || !self.outstanding.is_empty()
     }
 
-    /// Whether SACKs of the other side of our last SSN/TSN reset may be about.
-    pub(super) fn was_reset_lately(&self, now: Instant) -> bool {
+    /// Whether the peer has been asked for an SSN/TSN reset, and has not answered.
+    pub(super) fn resets_association(&self) -> bool {
         let mut outstanding = self.outstanding.iter();
         outstanding.any(|one| one.request == Request::AssociationReset)
+    }
+
+    /// Whether SACKs of the other side of our last SSN/TSN reset may be about.
+    pub(super) fn was_reset_lately(&self, now: Instant) -> bool {
+        self.resets_association()
             || self
                 .association_reset
                 .is_some_and(|reset| now < reset + MAXIMUM_SEGMENT_LIFETIME)

@@ -380,8 +380,15 @@ impl Endpoint {
             .and_then(|index| self.associations.get(index)?.authentication())
             .map_or(&self.shared_keys, Authentication::shared_keys);
         let mut by_cookie = cookie.authentication(keys);
+        // Of two that open at the same time, each has the other's INIT ACK to an INIT of its own, and the
+        // key that belongs to the cookie is not that of the association: it would never come up.
+        let verifier = existing.filter(|index| {
+            let association = self.associations.get(*index);
+            action != Some(CookieAction::Collision)
+                || !association.is_some_and(Association::is_opening)
+        });
         let Some(authenticated) =
-            self.authenticate_cookie(received, &cookie, existing, by_cookie.as_mut())
+            self.authenticate_cookie(received, &cookie, verifier, by_cookie.as_mut())
         else {
             return;
         };

@@ -45,11 +45,13 @@ impl ChunkType {
         )
     }
 
-    /// Whether the checksum of a packet with such a chunk may be left out (RFC 9653, section 5.2).
+    /// Whether the checksum of a packet with such a chunk may be left out (RFC 9653, section 5.2). A SHUTDOWN
+    /// ACK keeps it: to a peer that has ended already, and whose SHUTDOWN COMPLETE was lost, it is out of
+    /// the blue, and without a checksum it would not be answered.
     pub(super) fn may_go_without_checksum(self) -> bool {
         !matches!(
             self,
-            ChunkType::INIT | ChunkType::COOKIE_ECHO | ChunkType::ASCONF
+            ChunkType::INIT | ChunkType::COOKIE_ECHO | ChunkType::ASCONF | ChunkType::SHUTDOWN_ACK
         )
     }
 }

@@ -218,6 +218,7 @@ mod tests {
             (ChunkType::INIT, true),
             (ChunkType::COOKIE_ECHO, true),
             (ChunkType::ASCONF, true),
+            (ChunkType::SHUTDOWN_ACK, true),
             (ChunkType::ASCONF_ACK, false),
             (ChunkType::DATA, false),
         ] {

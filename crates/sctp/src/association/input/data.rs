@@ -61,14 +61,21 @@ impl Association {
         }
     }
 
-    /// Whether DATA is taken in this state (section 6).
+    /// Whether DATA is taken in this state (section 6). While the answer to our SSN/TSN reset is under way,
+    /// DATA may overtake it that has the new stream sequence numbers already, and TSNs that go on (RFC 6525
+    /// section 5.2.4, G2): nobody can tell it from what is older. The peer sends it again.
     pub(super) fn takes_data(&self) -> bool {
-        matches!(
+        let may_be_new = self
+            .re_configuration
+            .as_ref()
+            .is_some_and(|state| state.resets_association());
+        let is_open = matches!(
             self.state,
             AssociationState::Established
                 | AssociationState::ShutdownPending
                 | AssociationState::ShutdownSent
-        )
+        );
+        is_open && !may_be_new
     }
 
     pub(super) fn handle_sack(&mut self, sack: &Sack<'_>, context: &mut Context<'_>) {

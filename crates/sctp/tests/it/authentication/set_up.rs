@@ -1,15 +1,20 @@
 //! RANDOM, CHUNKS and HMAC-ALGO in INIT and INIT ACK (RFC 4895 sections 3 and 6.1).
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use sctp::packet::{
     Cause, CauseCode, Chunk, ChunkType, CookieEcho, HmacIdentifier, HmacList, Init, Parameter,
     ParameterBuffer, ParameterType,
 };
-use sctp::{AuthenticationIndication, CannotStartCause, ConfigError, EndpointConfig, Event};
+use sctp::{
+    AssociationState, AuthenticationIndication, CannotStartCause, ConfigError, EndpointConfig,
+    Event,
+};
 
 use super::signing::{RANDOM, declaration, init_in, key_vector_in};
 use super::{authenticating, indications, pair};
-use crate::common::{Pair, ordered};
+use crate::common::{CLIENT_PORT, Pair, ordered};
 use crate::rfc9260::scripted::{self, Scripted, chunks, cookie_parameter, packet};
 
 /// How often each of the three parameters is in an INIT or INIT ACK, and the values of them.
@@ -368,4 +373,28 @@ fn both_sides_may_open_at_the_same_time() {
     assert_eq!(pair.server.receive_all(pair.now, server).len(), 1);
     let drops = pair.server.endpoint.statistics().drops;
     assert_eq!((drops.not_authentic, drops.not_authenticated), (0, 0));
+}
+
+/// The server answers an INIT, and then opens by itself: the cookies that the two get have different
+/// random numbers of the server in them, so that neither has the key of the other's COOKIE ECHO.
+#[test]
+fn two_that_open_at_once_come_up_where_cookies_are_authenticated() {
+    let mut pair = pair(&[ChunkType::COOKIE_ECHO, ChunkType::COOKIE_ACK]);
+    let client = pair.connect();
+    pair.collect();
+    while let Some(packet) = pair.to_server.pop_front() {
+        pair.give_server(packet);
+    }
+    pair.collect();
+    let to = pair.client.path();
+    let server = pair.server.endpoint.connect(pair.now, to, CLIENT_PORT);
+    let server = server.expect("there is none yet");
+    pair.run_for(Duration::from_secs(10));
+    for (host, id) in [(&pair.client, client), (&pair.server, server)] {
+        let status = host.endpoint.status(id).expect("it is there");
+        assert_eq!(status.state, AssociationState::Established);
+    }
+    pair.client_sends(ordered(0), "heard");
+    pair.run();
+    assert_eq!(pair.server.receive_all(pair.now, server).len(), 1);
 }

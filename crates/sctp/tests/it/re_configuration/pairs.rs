@@ -296,3 +296,42 @@ fn a_peer_without_it_is_served_as_ever() {
     pair.run();
     assert_eq!(pair.server.receive_all(pair.now, server).len(), 1);
 }
+
+/// The first message after the reset overtakes the answer that tells of it.
+#[test]
+fn data_that_overtakes_the_answer_arrives_once() {
+    let mut pair = pair();
+    let (client, server) = pair.establish();
+    pair.server
+        .endpoint
+        .send(pair.now, server, ordered(1), "before".into())
+        .unwrap();
+    pair.run();
+    assert_eq!(pair.client.receive_all(pair.now, client).len(), 1);
+    pair.client
+        .endpoint
+        .reset_association(pair.now, client)
+        .unwrap();
+    pair.collect();
+    while let Some(packet) = pair.to_server.pop_front() {
+        pair.give_server(packet);
+    }
+    pair.collect();
+    let answers = std::mem::take(&mut pair.to_client);
+    pair.server
+        .endpoint
+        .send(pair.now, server, ordered(1), "after".into())
+        .unwrap();
+    pair.collect();
+    let data = std::mem::take(&mut pair.to_client);
+    for packet in data.into_iter().chain(answers) {
+        pair.give_client(packet);
+    }
+    pair.run_for(Duration::from_secs(10));
+    let received = pair.client.receive_all(pair.now, client);
+    let received: Vec<_> = received
+        .iter()
+        .map(|message| (message.ssn, &message.payload[..]))
+        .collect();
+    assert_eq!(received, [(0, &b"after"[..])]);
+}
