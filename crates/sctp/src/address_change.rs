@@ -32,7 +32,7 @@ pub enum AddressChangeError {
     /// The address is not unicast.
     #[error("the address is not unicast")]
     InvalidAddress,
-    /// The address to add is one of ours already.
+    /// The address to add is one of ours already, or the peer has not answered its deletion.
     #[error("the address belongs to the association already")]
     AlreadyLocal,
     /// The address to delete or to prefer is none of ours.

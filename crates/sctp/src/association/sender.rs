@@ -343,6 +343,10 @@ impl Sender {
     /// Has what was to be sent again on the path `from` sent on the path `to`.
     pub(crate) fn redirect_lost(&mut self, from: PathId, to: PathId) {
         self.outstanding.redirect_lost(from, to);
+        if from != to && self.forward_tsn.path() == Some(from) {
+            // Its timer may be stopped (RFC 3758 section 3.5, rule C5).
+            self.repeat_forward_tsn();
+        }
     }
 
     /// The path `from` is removed: what is in flight there counts as lost, and goes out again on the path

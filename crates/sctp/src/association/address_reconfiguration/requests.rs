@@ -183,12 +183,21 @@ impl Association {
         if !changes.iter().all(|change| asked.understands(*change)) {
             return Err(AddressChangeError::NotSupported);
         }
-        let known: Vec<IpAddr> = self
+        let (deleting, known): (Vec<_>, Vec<_>) = self
             .local_addresses
             .states()
-            .filter(|(_, state)| *state != LocalAddressState::Deleting)
-            .map(|(address, _)| address)
-            .collect();
+            .partition(|(_, state)| *state == LocalAddressState::Deleting);
+        let [deleting, known] = [deleting, known].map(|addresses| {
+            let addresses = addresses.into_iter().map(|(address, _)| address);
+            addresses.collect::<Vec<IpAddr>>()
+        });
+        // The ASCONF that deletes it is sent again until it is answered, and must not come from there: the
+        // peer may have done it.
+        if changes.iter().any(
+            |change| matches!(change, AddressChange::Add(address) if deleting.contains(address)),
+        ) {
+            return Err(AddressChangeError::AlreadyLocal);
+        }
         // Section 5.3.2: an address by which the peer finds the association, before this chunk is
         // processed.
         let lookup = known.first().copied();

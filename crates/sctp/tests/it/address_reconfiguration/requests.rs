@@ -559,3 +559,15 @@ fn sequence_numbers_go_around() {
     }
     assert_eq!(outcomes(&scripted.events).len(), 20);
 }
+
+/// Else the ASCONF that deletes it would be repeated from there, and a peer that has done it would not
+/// know where it comes from.
+#[test]
+fn an_address_is_not_added_before_its_deletion_is_answered() {
+    let mut scripted = single_homed();
+    change(&mut scripted, &[added(NEW), deleted(OURS)]).unwrap();
+    assert_eq!(
+        change(&mut scripted, &[added(OURS)]),
+        Err(AddressChangeError::AlreadyLocal)
+    );
+}
