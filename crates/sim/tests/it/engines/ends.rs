@@ -1,9 +1,10 @@
 //! What was accepted to be sent is delivered or reported, however long readers sleep and whoever ends
 //! the association.
 
-use crate::engines::faults;
 use crate::engines::host::{EngineHost, Message};
+use crate::engines::promises;
 use crate::engines::scenario::Scenario;
+use crate::engines::seeds;
 use crate::engines::world::{Network, World};
 use bytes::Bytes;
 use link::{Bottleneck, LinkConfig};
@@ -15,10 +16,11 @@ const SEEDS: u64 = 1000;
 /// Under random limits, losses, shutdowns and aborts of either side, restarts and sleeping readers.
 #[test]
 fn whatever_is_accepted_is_delivered_or_reported() {
-    faults::run_seeds(
+    seeds::check(
         "engines::ends::whatever_is_accepted_is_delivered_or_reported",
         SEEDS,
         Scenario::of_ends,
+        promises::check,
     );
 }
 

@@ -52,6 +52,7 @@ impl History {
                     }
                 }
                 Entry::Event(event) => history.take(event),
+                Entry::Asked(..) => {}
             }
         }
         history

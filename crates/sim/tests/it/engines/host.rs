@@ -1,13 +1,15 @@
 //! A simulated host: an engine behind several addresses, raw or in UDP, and a user who sends what
 //! he is given and notes all that comes.
 
+use crate::engines::request::Request;
 use crate::engines::world::SctpPacket;
 use bytes::Bytes;
 use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 use sctp::{
     AssociationId, AssociationState, AssociationStatus, Connect, Endpoint, EndpointConfig, Event,
-    IcmpError, IcmpKind, PathAddress, ReceivedMessage, SendError, SendInfo, Transmit,
+    IcmpError, IcmpKind, LocalAddressState, PathAddress, ReceivedMessage, SendError, SendInfo,
+    Transmit,
 };
 use sim::{Datagram, Host};
 use std::collections::{BTreeSet, VecDeque};
@@ -31,6 +33,8 @@ pub(crate) enum Entry {
     Sent(AssociationId, u32),
     /// The engine handed out a message.
     Received(AssociationId, ReceivedMessage),
+    /// The user asked for something, and it was taken or refused.
+    Asked(Request, Result<(), String>),
     /// The host died, and lives again without memory of anything.
     Restarted,
 }
@@ -38,7 +42,7 @@ pub(crate) enum Entry {
 /// Where a host is.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// One address on each of its networks.
+    /// One address on each of its networks, those of which its engine knows at first.
     pub(crate) addresses: Vec<IpAddr>,
     /// The UDP port of its SCTP packets; `None` sends them right over IP.
     pub(crate) udp_port: Option<u16>,
@@ -122,6 +126,13 @@ impl EngineHost {
         }
     }
 
+    /// The user asks for something, of the association if there is one.
+    pub(crate) fn ask(&mut self, now: Instant, request: Request) {
+        let answer = request.make(&mut self.endpoint, now, self.association);
+        self.log.push((now, Entry::Asked(request, answer)));
+        self.act(now);
+    }
+
     /// The user stops taking messages, or takes them again.
     pub(crate) fn set_reading(&mut self, now: Instant, reading: bool) {
         self.is_reading = reading;
@@ -149,6 +160,14 @@ impl EngineHost {
     /// The state of the association, while the engine knows of it.
     pub(crate) fn status(&self) -> Option<AssociationStatus> {
         self.endpoint.status(self.association?)
+    }
+
+    /// Our addresses in the association, and where each stands.
+    pub(crate) fn local_addresses(&self) -> Vec<(IpAddr, LocalAddressState)> {
+        let addresses = self
+            .association
+            .and_then(|id| self.endpoint.local_addresses(id));
+        addresses.unwrap_or_default()
     }
 
     pub(crate) fn log(&self) -> &[(Instant, Entry)] {

@@ -91,7 +91,7 @@ fn associated(mtu: usize, tells_sender: bool) -> World {
 }
 
 fn set_mtu(world: &mut World, bytes: usize) {
-    for link in world.links[0] {
+    for link in world.links[0].clone() {
         let mtu = Mtu {
             bytes,
             tells_sender: false,

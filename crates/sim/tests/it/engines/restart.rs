@@ -150,9 +150,9 @@ fn call_each_other(networks: usize, gap: Duration, lost: usize) -> World {
             simulation.host_mut(host).connect(now, &place, 1);
         });
     }
-    let links = world.links[0];
+    let links = world.links[0].clone();
     let cut = |world: &mut World, up| {
-        for link in links {
+        for &link in &links {
             world.simulation.network_mut().link_mut(link).set_up(up);
         }
     };

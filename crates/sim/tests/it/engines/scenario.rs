@@ -1,7 +1,8 @@
 //! What happens under a seed.
 
 use crate::engines::host::{EngineHost, Message};
-use crate::engines::world::{Network, World};
+use crate::engines::seeds::Seeded;
+use crate::engines::world::{Layout, Network, World};
 use bytes::Bytes;
 use link::{Bottleneck, Jitter, LinkConfig, Rate};
 use rand::{Rng, RngExt, SeedableRng};
@@ -17,7 +18,7 @@ pub(crate) const LARGEST_MESSAGE: usize = 70_000;
 pub(crate) const FIRST_PPID: u32 = 1_000_000;
 
 /// Everything that is planned happens within this time, a cut may last longer.
-const PLANNED: Duration = Duration::from_secs(30);
+pub(crate) const PLANNED: Duration = Duration::from_secs(30);
 
 /// Time between two attempts to end what is still there, and how often that is tried. The
 /// retransmissions of a run with much loss can take hours.
@@ -149,86 +150,6 @@ impl Scenario {
         scenario
     }
 
-    pub(crate) fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    pub(crate) fn world(&self, start: Instant) -> World {
-        let mut world = World::with_udp(
-            self.seed,
-            &self.networks,
-            &self.config,
-            self.udp_ports,
-            start,
-        );
-        let schedule = world.generator(0);
-        world.simulation.shuffle(schedule);
-        for (number, (time, plan)) in (1..).zip(self.plans.iter().copied()) {
-            let ids = [world.client, world.server];
-            let host_of = move |side: Side| ids[side as usize];
-            let message = match plan {
-                Plan::Send(_, number) => self.messages.get(number).cloned(),
-                _ => None,
-            };
-            let rng = world.generator(number);
-            match plan {
-                Plan::SetUp(network, up) => world.set_up_at(time, network, up),
-                Plan::Connect(side, addresses) => world.at(time, move |simulation| {
-                    let peer = simulation.host(host_of(side.other())).place().clone();
-                    act(simulation, host_of(side), |host, now| {
-                        host.connect(now, &peer, addresses);
-                    });
-                }),
-                Plan::Send(side, _) => world.at(time, move |simulation| {
-                    act(simulation, host_of(side), |host, now| {
-                        host.send(now, message.expect("it was drawn"));
-                    });
-                }),
-                Plan::Read(side, reading) => world.at(time, move |simulation| {
-                    act(simulation, host_of(side), |host, now| {
-                        host.set_reading(now, reading);
-                    });
-                }),
-                Plan::Shutdown(side) => world.at(time, move |simulation| {
-                    act(simulation, host_of(side), EngineHost::shutdown);
-                }),
-                Plan::Abort(side) => world.at(time, move |simulation| {
-                    act(simulation, host_of(side), EngineHost::abort);
-                }),
-                Plan::Restart(side) => world.at(time, move |simulation| {
-                    act(simulation, host_of(side), |host, now| {
-                        host.restart(now, rng)
-                    });
-                }),
-            }
-        }
-        world
-    }
-
-    /// Runs what is planned, and then to the end of all associations: users hang up, in the end
-    /// also those who did not want to.
-    pub(crate) fn run(&self, world: &mut World) {
-        let sides = [(Side::Client, world.client), (Side::Server, world.server)];
-        let mut time = PLANNED;
-        for round in 0..ROUNDS {
-            time += ROUND;
-            let is_idle = world.run_until(time) == Stop::Idle;
-            let mut hosts = sides.iter().map(|&(_, host)| world.simulation.host(host));
-            if is_idle && hosts.all(|host| host.endpoint().association_count() == 0) {
-                return;
-            }
-            for (side, host) in sides {
-                let status = world.simulation.host(host).status();
-                let is_up =
-                    status.map(|status| status.state) == Some(AssociationState::Established);
-                let may_end = self.ends(side) || is_idle || round >= ROUNDS / 2;
-                if is_up && may_end {
-                    act(&mut world.simulation, host, EngineHost::shutdown);
-                }
-            }
-        }
-    }
-
     /// Whether a host restarts.
     fn has_restart(&self) -> bool {
         self.plans
@@ -358,6 +279,89 @@ impl Scenario {
     }
 }
 
+impl Seeded for Scenario {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn world(&self, start: Instant) -> World {
+        let layout = Layout {
+            networks: &self.networks,
+            udp_ports: self.udp_ports,
+            configs: [&self.config; 2],
+            spare_addresses: 0,
+            is_routed: false,
+        };
+        let mut world = World::of(self.seed, layout, start);
+        let schedule = world.generator(0);
+        world.simulation.shuffle(schedule);
+        for (number, (time, plan)) in (1..).zip(self.plans.iter().copied()) {
+            let ids = [world.client, world.server];
+            let host_of = move |side: Side| ids[side as usize];
+            let message = match plan {
+                Plan::Send(_, number) => self.messages.get(number).cloned(),
+                _ => None,
+            };
+            let rng = world.generator(number);
+            match plan {
+                Plan::SetUp(network, up) => world.set_up_at(time, network, up),
+                Plan::Connect(side, addresses) => world.at(time, move |simulation| {
+                    let peer = simulation.host(host_of(side.other())).place().clone();
+                    act(simulation, host_of(side), |host, now| {
+                        host.connect(now, &peer, addresses);
+                    });
+                }),
+                Plan::Send(side, _) => world.at(time, move |simulation| {
+                    act(simulation, host_of(side), |host, now| {
+                        host.send(now, message.expect("it was drawn"));
+                    });
+                }),
+                Plan::Read(side, reading) => world.at(time, move |simulation| {
+                    act(simulation, host_of(side), |host, now| {
+                        host.set_reading(now, reading);
+                    });
+                }),
+                Plan::Shutdown(side) => world.at(time, move |simulation| {
+                    act(simulation, host_of(side), EngineHost::shutdown);
+                }),
+                Plan::Abort(side) => world.at(time, move |simulation| {
+                    act(simulation, host_of(side), EngineHost::abort);
+                }),
+                Plan::Restart(side) => world.at(time, move |simulation| {
+                    act(simulation, host_of(side), |host, now| {
+                        host.restart(now, rng)
+                    });
+                }),
+            }
+        }
+        world
+    }
+
+    /// Runs what is planned, and then to the end of all associations: users hang up, in the end
+    /// also those who did not want to.
+    fn run(&self, world: &mut World) {
+        let sides = [(Side::Client, world.client), (Side::Server, world.server)];
+        let mut time = PLANNED;
+        for round in 0..ROUNDS {
+            time += ROUND;
+            let is_idle = world.run_until(time) == Stop::Idle;
+            let mut hosts = sides.iter().map(|&(_, host)| world.simulation.host(host));
+            if is_idle && hosts.all(|host| host.endpoint().association_count() == 0) {
+                return;
+            }
+            for (side, host) in sides {
+                let status = world.simulation.host(host).status();
+                let is_up =
+                    status.map(|status| status.state) == Some(AssociationState::Established);
+                let may_end = self.ends(side) || is_idle || round >= ROUNDS / 2;
+                if is_up && may_end {
+                    act(&mut world.simulation, host, EngineHost::shutdown);
+                }
+            }
+        }
+    }
+}
+
 impl Side {
     pub(crate) fn other(self) -> Side {
         match self {
@@ -367,7 +371,7 @@ impl Side {
     }
 }
 
-fn act(
+pub(crate) fn act(
     simulation: &mut Simulation<EngineHost>,
     host: HostId,
     action: impl FnOnce(&mut EngineHost, Instant),
@@ -376,7 +380,7 @@ fn act(
     action(simulation.host_mut(host), now);
 }
 
-fn random_network(rng: &mut ChaCha12Rng, is_gentle: bool) -> Network {
+pub(crate) fn random_network(rng: &mut ChaCha12Rng, is_gentle: bool) -> Network {
     let mtu = rng.random_bool(0.3).then(|| Mtu {
         bytes: rng.random_range(1280..=1500),
         tells_sender: rng.random(),
@@ -412,7 +416,7 @@ fn random_link(rng: &mut ChaCha12Rng, is_gentle: bool) -> LinkConfig {
     }
 }
 
-fn random_config(rng: &mut ChaCha12Rng, is_gentle: bool) -> EndpointConfig {
+pub(crate) fn random_config(rng: &mut ChaCha12Rng, is_gentle: bool) -> EndpointConfig {
     let default = EndpointConfig::default();
     let config = default
         .rto_initial(Duration::from_millis(rng.random_range(200..3000)))
@@ -448,17 +452,17 @@ fn random_config(rng: &mut ChaCha12Rng, is_gentle: bool) -> EndpointConfig {
         .heartbeats(true)
 }
 
-fn random_side(rng: &mut ChaCha12Rng) -> Side {
+pub(crate) fn random_side(rng: &mut ChaCha12Rng) -> Side {
     pick(rng, &[Side::Client, Side::Server])
 }
 
-fn random_time(rng: &mut ChaCha12Rng) -> Duration {
+pub(crate) fn random_time(rng: &mut ChaCha12Rng) -> Duration {
     Duration::from_millis(rng.random_range(0..PLANNED.as_millis() as u64))
 }
 
 /// From 1 byte to the largest, every order of magnitude as likely as the others, and now and then
 /// exactly one of the two ends.
-fn random_size(rng: &mut ChaCha12Rng) -> usize {
+pub(crate) fn random_size(rng: &mut ChaCha12Rng) -> usize {
     match rng.random_range(0..20) {
         0 => 1,
         1 => LARGEST_MESSAGE,
@@ -466,6 +470,6 @@ fn random_size(rng: &mut ChaCha12Rng) -> usize {
     }
 }
 
-fn pick<T: Copy>(rng: &mut ChaCha12Rng, choices: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(rng: &mut ChaCha12Rng, choices: &[T]) -> T {
     choices[rng.random_range(0..choices.len())]
 }

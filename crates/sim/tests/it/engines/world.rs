@@ -48,64 +48,68 @@ impl Network {
     }
 }
 
-/// A client and a server with an address each on every network.
+/// What a world is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout<'a> {
+    pub(crate) networks: &'a [Network],
+    /// The UDP ports of client and server, in place of raw SCTP.
+    pub(crate) udp_ports: [Option<u16>; 2],
+    pub(crate) configs: [&'a EndpointConfig; 2],
+    /// Further addresses of each host on each network, of which its engine is not told.
+    pub(crate) spare_addresses: u16,
+    /// Whether packets get from an address on one network to one on another, of the same family.
+    pub(crate) is_routed: bool,
+}
+
+/// A client and a server with addresses on every network.
 pub(crate) struct World {
     pub(crate) simulation: Simulation<EngineHost>,
     pub(crate) start: Instant,
     pub(crate) client: HostId,
     pub(crate) server: HostId,
-    /// The links of each network, there and back.
-    pub(crate) links: Vec<[LinkId; 2]>,
+    /// The links that begin or end on each network; first those between its first two addresses, there
+    /// and back.
+    pub(crate) links: Vec<Vec<LinkId>>,
     seed: u64,
 }
 
 impl World {
     /// Hosts that know nothing of each other yet; everything is recorded.
     pub(crate) fn new(seed: u64, networks: &[Network], config: &EndpointConfig) -> World {
-        let udp_ports = [None; 2];
-        World::with_udp(seed, networks, config, udp_ports, Instant::now())
+        let layout = Layout {
+            networks,
+            udp_ports: [None; 2],
+            configs: [config; 2],
+            spare_addresses: 0,
+            is_routed: false,
+        };
+        World::of(seed, layout, Instant::now())
     }
 
-    /// The same for hosts that speak over UDP, and with a beginning of time.
-    pub(crate) fn with_udp(
-        seed: u64,
-        networks: &[Network],
-        config: &EndpointConfig,
-        udp_ports: [Option<u16>; 2],
-        start: Instant,
-    ) -> World {
+    /// The same of any layout, and with a beginning of time.
+    pub(crate) fn of(seed: u64, layout: Layout<'_>, start: Instant) -> World {
         let mut simulation = Simulation::new(start);
         simulation.record();
         let mut streams = 1..;
         let mut rng = || generator(seed, streams.next().unwrap_or_default());
-        let links = networks.iter().enumerate().map(|(number, network)| {
-            let [client, server] = [1, 2].map(|host| address(network.is_ipv6, number, host));
-            let ends = [
-                (client, server, &network.there),
-                (server, client, &network.back),
-            ];
-            ends.map(|(from, to, config)| {
-                let link = simulation.connect(from, to, Link::new(config.clone(), rng()));
-                simulation.network_mut().set_mtu(link, network.mtu);
-                link
-            })
-        });
-        let links = links.collect();
-        let mut host = |number, udp_port, sctp_port| {
-            let addresses = networks.iter().enumerate();
-            let addresses: Vec<IpAddr> = addresses
-                .map(|(index, network)| address(network.is_ipv6, index, number))
-                .collect();
+        let links = connect_all(&mut simulation, layout, &mut rng);
+        let mut host = |side: usize, sctp_port| {
+            let networks = layout.networks.iter().enumerate();
+            let addresses = networks.map(|(index, network)| {
+                let own = addresses_of(side, index, network.is_ipv6, layout.spare_addresses);
+                own.collect::<Vec<_>>()
+            });
+            let addresses: Vec<Vec<IpAddr>> = addresses.collect();
             let place = Place {
-                addresses: addresses.clone(),
-                udp_port,
+                addresses: addresses.iter().map(|own| own[0]).collect(),
+                udp_port: layout.udp_ports[side],
                 sctp_port,
             };
-            let host = EngineHost::new(place, config.clone(), rng());
-            simulation.add_host(host, &addresses)
+            let host = EngineHost::new(place, layout.configs[side].clone(), rng());
+            simulation.add_host(host, &addresses.concat())
         };
-        let client = host(1, udp_ports[0], CLIENT_PORT);
-        let server = host(2, udp_ports[1], SERVER_PORT);
+        let client = host(0, CLIENT_PORT);
+        let server = host(1, SERVER_PORT);
         World {
             simulation,
             start,
@@ -144,7 +148,7 @@ impl World {
 
     /// Plans to cut or mend a network in both directions.
     pub(crate) fn set_up_at(&mut self, after: Duration, network: usize, up: bool) {
-        let links = self.links[network];
+        let links = self.links[network].clone();
         self.at(after, move |simulation| {
             for link in links {
                 simulation.network_mut().link_mut(link).set_up(up);
@@ -171,6 +175,50 @@ impl World {
             (payload.udp, &payload.packet)
         })
     }
+}
+
+/// Lays the links of a layout: which begin or end on each network.
+fn connect_all(
+    simulation: &mut Simulation<EngineHost>,
+    layout: Layout<'_>,
+    rng: &mut impl FnMut() -> ChaCha12Rng,
+) -> Vec<Vec<LinkId>> {
+    let mut links = vec![Vec::new(); layout.networks.len()];
+    let networks = || layout.networks.iter().enumerate();
+    let pairs = networks().flat_map(|from| networks().map(move |to| (from, to)));
+    for ((index, network), (other, other_network)) in pairs {
+        let is_connected = layout.is_routed && network.is_ipv6 == other_network.is_ipv6;
+        if index != other && !is_connected {
+            continue;
+        }
+        for client in addresses_of(0, index, network.is_ipv6, layout.spare_addresses) {
+            for server in addresses_of(1, other, network.is_ipv6, layout.spare_addresses) {
+                let ends = [
+                    (client, server, &network.there),
+                    (server, client, &network.back),
+                ];
+                for (from, to, config) in ends {
+                    let link = simulation.connect(from, to, Link::new(config.clone(), rng()));
+                    simulation.network_mut().set_mtu(link, network.mtu);
+                    links[index].push(link);
+                    if other != index {
+                        links[other].push(link);
+                    }
+                }
+            }
+        }
+    }
+    links
+}
+
+/// The addresses of the client (0) or the server (1) on a network, the spare ones last.
+pub(crate) fn addresses_of(
+    side: usize,
+    network: usize,
+    is_ipv6: bool,
+    spare: u16,
+) -> impl Iterator<Item = IpAddr> {
+    (0..=spare).map(move |number| address(is_ipv6, network, 1 + side as u16 + 2 * number))
 }
 
 /// The address of a host on a network.
