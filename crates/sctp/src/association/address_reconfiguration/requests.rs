@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use crate::association::addresses::is_unicast;
 use crate::association::control_queue::RequestKind;
 use crate::association::encoded_chunk::EncodedChunk;
+use crate::association::local_addresses::LocalAddresses;
 use crate::association::path::Path;
 use crate::association::{Association, Context};
 use crate::packet::{
@@ -102,6 +103,30 @@ impl AskedChanges {
         }
     }
 
+    /// Our addresses as they are once all ASCONFs that wait have been sent: those that are being deleted,
+    /// and the others.
+    fn addresses_before_next(&self, local: &LocalAddresses) -> (Vec<IpAddr>, Vec<IpAddr>) {
+        let (mut deleting, mut known) = (Vec::new(), Vec::new());
+        for (address, state) in local.states() {
+            match state {
+                LocalAddressState::Deleting => deleting.push(address),
+                _ => known.push(address),
+            }
+        }
+        let waiting = self.asconfs.iter().skip(1);
+        for change in waiting.flat_map(|asconf| &asconf.changes) {
+            match *change {
+                AddressChange::Add(address) => known.push(address),
+                AddressChange::Delete(address) => {
+                    known.retain(|other| *other != address);
+                    deleting.push(address);
+                }
+                AddressChange::SetPeerPrimary(_) => {}
+            }
+        }
+        (deleting, known)
+    }
+
     /// That ASCONF is queued.
     fn push(&mut self, asked: AskedAsconf) {
         self.next_number = self.next_number.next();
@@ -183,14 +208,7 @@ impl Association {
         if !changes.iter().all(|change| asked.understands(*change)) {
             return Err(AddressChangeError::NotSupported);
         }
-        let (deleting, known): (Vec<_>, Vec<_>) = self
-            .local_addresses
-            .states()
-            .partition(|(_, state)| *state == LocalAddressState::Deleting);
-        let [deleting, known] = [deleting, known].map(|addresses| {
-            let addresses = addresses.into_iter().map(|(address, _)| address);
-            addresses.collect::<Vec<IpAddr>>()
-        });
+        let (deleting, known) = asked.addresses_before_next(&self.local_addresses);
         // The ASCONF that deletes it is sent again until it is answered, and must not come from there: the
         // peer may have done it.
         if changes.iter().any(
@@ -215,6 +233,20 @@ impl Association {
             return Err(AddressChangeError::TooManyChanges);
         }
         asked.push(asconf);
+        if asked.asconfs.len() == 1 {
+            self.begin_changes(context);
+        }
+        Ok(())
+    }
+
+    /// The changes of the ASCONF that leaves next take effect on where packets come from. Those behind it
+    /// do not yet: the peer does not know of them.
+    fn begin_changes(&mut self, context: &mut Context<'_>) {
+        let asked = self.address_reconfiguration.as_ref();
+        let Some(asconf) = asked.and_then(|own| own.asked.asconfs.front()) else {
+            return;
+        };
+        let changes = asconf.changes.clone();
         self.pin_sources();
         for change in changes {
             match change {
@@ -224,7 +256,6 @@ impl Association {
             }
         }
         self.update_sources(context);
-        Ok(())
     }
 
     /// Takes in an ASCONF-ACK.
@@ -251,6 +282,7 @@ impl Association {
                 if let Some(asconf) = answered {
                     self.conclude_changes(&asconf.changes, outcomes, context);
                 }
+                self.begin_changes(context);
             }
             // Rule F0.
             None if ack.sequence_number >= asked.next_number => self.end_with_abort(

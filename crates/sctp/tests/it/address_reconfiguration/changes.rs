@@ -89,6 +89,21 @@ fn the_answer_comes_with_the_heartbeat_that_verifies_the_address() {
 }
 
 #[test]
+fn changes_that_wait_for_others_do_not_decide_yet_where_packets_come_from() {
+    let mut network = network(2);
+    let [first, second, third] = [0, 1, 2].map(|net| address(SERVER, net));
+    change(&mut network, SERVER, &[AddressChange::Delete(first)]);
+    // The peer does not know the third address before this one is sent.
+    let replaced = [AddressChange::Add(third), AddressChange::Delete(second)];
+    change(&mut network, SERVER, &replaced);
+    network.run_for(Duration::from_secs(5));
+    let done = [AddressChange::Delete(first), replaced[0], replaced[1]].map(|done| (done, Ok(())));
+    assert_eq!(outcomes(&events(&network, SERVER)), done);
+    assert_eq!(network.status(SERVER).local_addresses, [third]);
+    network.transfer(20, 1000, 0, |_| {});
+}
+
+#[test]
 fn a_deleted_address_gets_nothing_and_sends_nothing() {
     let mut network = network(2);
     let begin = network.now;
