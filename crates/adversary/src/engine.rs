@@ -74,7 +74,9 @@ impl Engine {
     pub(crate) fn drain(&mut self, now: Instant) -> Vec<Transmit> {
         let mut sent = Vec::new();
         while let Some(transmit) = self.endpoint.poll_transmit(now) {
-            self.numbers.learn(&transmit.packet);
+            let config = &self.endpoint.config().association;
+            let may_lack_checksum = config.alternate_error_detection.is_some();
+            self.numbers.learn(&transmit.packet, may_lack_checksum);
             sent.push(transmit);
             assert!(sent.len() <= MOST_PACKETS_AT_ONCE, "a flood");
         }
@@ -129,10 +131,16 @@ impl Engine {
 }
 
 impl Numbers {
-    /// Looks at a packet of the engine, which must be sound.
-    fn learn(&mut self, packet: &[u8]) {
+    /// Looks at a packet of the engine, which must be sound. It may be one without a checksum (RFC 9653) where the
+    /// engine offers that.
+    fn learn(&mut self, packet: &[u8], may_lack_checksum: bool) {
+        let lacks_checksum = may_lack_checksum && packet.get(8..12) == Some(&[0; 4]);
         let packet = Packet::read(packet).expect("a common header");
-        packet.check().expect("a sound packet");
+        match lacks_checksum {
+            true => packet.check_without_checksum(),
+            false => packet.check(),
+        }
+        .expect("a sound packet");
         for chunk in packet.chunks() {
             match chunk.expect("a sound chunk") {
                 Chunk::Init(init) => {
