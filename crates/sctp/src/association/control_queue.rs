@@ -281,7 +281,7 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &Context<'_>,
     ) {
-        if !self.may_send_requests() {
+        if self.control.due().next().is_none() || !self.may_send_requests() {
             return;
         }
         let Some(rto) = self.paths.get(path_id).map(Path::rto) else {

@@ -459,6 +459,21 @@ impl Association {
             self.write_requests(path_id, writer, context);
             return;
         }
+        if !self.pending.is_empty() {
+            self.write_pending(path_id, writer);
+        }
+        self.write_requests(path_id, writer, context);
+        if let Some(path) = self.paths.get_mut(path_id)
+            && path.wants_heartbeat()
+        {
+            let info = path.send_heartbeat(context.now, context.rng, context.config);
+            // One that does not fit counts as sent: it will be missed and sent again.
+            let _ = writer.heartbeat(&info);
+        }
+    }
+
+    /// What is [`Pending`] for `path_id`.
+    fn write_pending(&mut self, path_id: PathId, writer: &mut PacketWriter<'_>) {
         if self.pending.cookie_ack == Some(path_id) && writer.chunk(&Chunk::CookieAck).is_ok() {
             self.pending.cookie_ack = None;
         }
@@ -485,14 +500,6 @@ impl Association {
             answers_fit &= !is_for_path || chunk.write(writer).is_ok();
             !is_for_path || !answers_fit
         });
-        self.write_requests(path_id, writer, context);
-        if let Some(path) = self.paths.get_mut(path_id)
-            && path.wants_heartbeat()
-        {
-            let info = path.send_heartbeat(context.now, context.rng, context.config);
-            // One that does not fit counts as sent: it will be missed and sent again.
-            let _ = writer.heartbeat(&info);
-        }
     }
 
     /// A SACK when it is due, or when DATA goes out anyway and there is room for both

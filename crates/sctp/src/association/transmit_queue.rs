@@ -50,6 +50,8 @@ pub(crate) struct TransmitQueue {
     expiring_rests: BTreeSet<(Instant, MessageId)>,
     /// How many messages are not to be held back.
     unbundled: usize,
+    /// How many messages are to go to an address that the user has named.
+    directed: usize,
     /// The place of the next message in the order in which they come.
     next_arrival: u64,
     /// The place of the next one that is put back in front of all others.
@@ -101,6 +103,7 @@ impl TransmitQueue {
             expiring: BTreeSet::new(),
             expiring_rests: BTreeSet::new(),
             unbundled: 0,
+            directed: 0,
             next_arrival: MIDDLE,
             next_put_back: MIDDLE - 1,
         }
@@ -118,6 +121,7 @@ impl TransmitQueue {
         };
         self.bytes += payload.len();
         self.unbundled += usize::from(info.unbundled);
+        self.directed += usize::from(info.path.is_some());
         let limit = Limit::of(&info, now);
         let life_ends = info.life_time.and_then(|time| now.checked_add(time));
         let expires_at = limit.end().or(life_ends);
@@ -140,6 +144,9 @@ impl TransmitQueue {
 
     /// Where the next fragment is to go, if the user said so.
     pub(crate) fn next_destination(&self) -> Option<IpAddr> {
+        if self.directed == 0 {
+            return None;
+        }
         self.next_message().and_then(|message| message.info.path)
     }
 
@@ -505,6 +512,7 @@ impl TransmitQueue {
         };
         if ending {
             self.unbundled -= usize::from(info.unbundled);
+            self.directed -= usize::from(info.path.is_some());
             self.messages.remove(&mut stream.messages, id);
         }
         Some(fragment)
@@ -517,6 +525,7 @@ impl TransmitQueue {
         let message = self.messages.remove(&mut stream.messages, id)?;
         self.bytes -= message.rest.len();
         self.unbundled -= usize::from(message.info.unbundled);
+        self.directed -= usize::from(message.info.path.is_some());
         if let Some(expires_at) = message.expires_at {
             self.expiring.remove(&(expires_at, id));
             self.expiring_rests.remove(&(expires_at, id));
@@ -528,6 +537,7 @@ impl TransmitQueue {
     fn take_messages(&mut self) -> Messages {
         self.bytes = 0;
         self.unbundled = 0;
+        self.directed = 0;
         self.expiring.clear();
         self.expiring_rests.clear();
         self.waiting.clear();
