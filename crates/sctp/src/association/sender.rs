@@ -316,8 +316,21 @@ impl Sender {
     // --- Sending ---
 
     /// Whether a packet with DATA should leave on `path`, with `room` bytes for chunks.
+    #[inline]
     pub(crate) fn wants_packet(
-        &mut self,
+        &self,
+        path: PathId,
+        paths: &Paths,
+        room: usize,
+        config: &AssociationConfig,
+    ) -> bool {
+        (self.outstanding.has_lost() || !self.queue.is_empty())
+            && self.allows_packet(path, paths, room, config)
+    }
+
+    /// Whether such a packet may leave now, if there is DATA for one.
+    fn allows_packet(
+        &self,
         path: PathId,
         paths: &Paths,
         room: usize,
@@ -329,8 +342,7 @@ impl Sender {
         if self.outstanding.has_lost() {
             return self.fast_retransmit == Some(path) || congestion.allows_packet(config);
         }
-        !self.queue.is_empty()
-            && congestion.allows_packet(config)
+        congestion.allows_packet(config)
             && self.next_new_size(self.max_payload(paths)).is_some()
             && !self.is_held_back(room, config)
     }

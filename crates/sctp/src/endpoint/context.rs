@@ -106,17 +106,23 @@ impl Endpoint {
     }
 
     /// Does for the endpoint what follows from an association's change.
+    #[inline]
     fn apply(&mut self, now: Instant, changes: Changes) {
         self.received_bytes =
             (self.received_bytes + changes.received_now).saturating_sub(changes.received_before);
         self.held_back_bytes =
             (self.held_back_bytes + changes.held_back_now).saturating_sub(changes.held_back_before);
         if let Some(tag) = changes.retired_tag {
-            self.remembered_tags
-                .remember(now, tag, self.config.longest_cookie_life());
+            self.retire_tag(now, tag);
         }
-        self.statistics.drops.forgotten_tags = self.remembered_tags.forgotten();
         self.statistics.drops.replies = self.replies.dropped();
+    }
+
+    #[cold]
+    fn retire_tag(&mut self, now: Instant, tag: u32) {
+        self.remembered_tags
+            .remember(now, tag, self.config.longest_cookie_life());
+        self.statistics.drops.forgotten_tags = self.remembered_tags.forgotten();
     }
 }
 
