@@ -448,9 +448,15 @@ impl Association {
         info.shared_key = self
             .message_key(info.shared_key)
             .map_err(|_| SendError::UnknownKey)?;
-        let gave_way =
-            self.sender
-                .send(context.now, info, payload, &mut self.paths, context.config)?;
+        let mut gave_way = Vec::new();
+        self.sender.send(
+            context.now,
+            info,
+            payload,
+            &mut self.paths,
+            context.config,
+            &mut gave_way,
+        )?;
         if !gave_way.is_empty() {
             self.report_failed(gave_way, context);
         }

@@ -225,7 +225,7 @@ impl Sender {
             .saturating_sub(self.outstanding.bytes_in_flight())
     }
 
-    /// Queues a message. Gives back those that gave way to it (RFC 7496 section 3.2).
+    /// Queues a message. Adds to `gave_way` those that gave way to it (RFC 7496 section 3.2).
     pub(crate) fn send(
         &mut self,
         now: Instant,
@@ -233,7 +233,8 @@ impl Sender {
         payload: Bytes,
         paths: &mut Paths,
         config: &AssociationConfig,
-    ) -> Result<Vec<FailedMessage>, SendError> {
+        gave_way: &mut Vec<FailedMessage>,
+    ) -> Result<(), SendError> {
         if payload.is_empty() {
             return Err(SendError::Empty);
         }
@@ -247,16 +248,16 @@ impl Sender {
             info.pr_policy = info.pr_policy.or(Some(config.default_pr_policy));
         }
         let missing = (self.buffered() + payload.len()).saturating_sub(config.send_buffer);
-        let mut gave_way = Vec::new();
         if missing > 0 {
-            gave_way = self.make_room(now, missing, Limit::of(&info, now), paths);
-            if gave_way.is_empty() {
+            let freed = self.make_room(now, missing, Limit::of(&info, now), paths);
+            if freed.is_empty() {
                 self.refused = true;
                 return Err(SendError::BufferFull);
             }
+            gave_way.extend(freed);
         }
         self.queue.push(now, info, payload);
-        Ok(gave_way)
+        Ok(())
     }
 
     /// Begins anew for a peer that restarted: what it had not acknowledged is gone. Tells whether

@@ -90,14 +90,14 @@ impl InboundStreams {
     }
 
     /// How many messages are held, before their turn or ready.
+    #[inline]
     pub(crate) fn messages(&self) -> usize {
-        let partial = (!self.partial.is_empty()).then_some(&self.partial);
-        let blocked: usize = partial
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .map(|partial| partial.blocked.len())
-            .sum();
-        self.waiting() + self.ready.len() + blocked
+        let unblocked = self.waiting() + self.ready.len();
+        if self.partial.is_empty() {
+            return unblocked;
+        }
+        let partial = self.partial.values();
+        unblocked + partial.map(|partial| partial.blocked.len()).sum::<usize>()
     }
 
     /// Whether a message can be taken with [`Self::pop`].

@@ -413,19 +413,17 @@ impl TransmitQueue {
     }
 
     /// Has a stream wait for its turn if it has something to send.
+    #[inline]
     fn schedule(&mut self, number: u16) {
-        if self.is_paused(number) {
+        let is_scheduled = |stream: &OutboundStream| stream.is_scheduled;
+        if self.streams.get(number).is_none_or(is_scheduled) || self.is_paused(number) {
             return;
         }
         let Some(stream) = self.streams.get_mut(number) else {
             return;
         };
-        let first = stream
-            .messages
-            .first()
-            .and_then(|id| self.messages.get(id))
-            .filter(|_| !stream.is_scheduled);
-        if let Some(message) = first {
+        let first = stream.messages.first();
+        if let Some(message) = first.and_then(|id| self.messages.get(id)) {
             stream.is_scheduled = true;
             let rank = self.scheduler.rank(Candidate {
                 stream: number,

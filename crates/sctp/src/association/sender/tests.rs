@@ -46,6 +46,7 @@ impl SenderTest {
                     vec![1; bytes].into(),
                     &mut self.paths,
                     &self.config,
+                    &mut Vec::new(),
                 )
                 .expect("there is room");
         }
