@@ -64,7 +64,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(super) scenario: Option<PathBuf>,
 
-    /// A keyword of SIPp's scenarios, and what [NAME] stands for in them; may be given several times (SIPp: -key)
+    /// A keyword of SIPp's scenarios, and its value; may be given several times (SIPp: -key)
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
           requires = "scenario", help_heading = "Calls")]
     pub(super) keyword: Vec<String>,

@@ -64,7 +64,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// A keyword of SIPp's scenarios, and what [NAME] stands for in them; may be given several times (SIPp: -key)
+    /// A keyword of SIPp's scenarios, and its value; may be given several times (SIPp: -key)
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
           requires = "files")]
     keyword: Vec<String>,

@@ -116,7 +116,7 @@ pub(crate) fn is_standard_output(path: &Path) -> bool {
 }
 
 /// Finds out before minutes of work, not after, that a file cannot be written. A file that was not there is not left
-/// behind. What is [printed](print) goes to standard error from now on if a document goes to standard output.
+/// behind. What is printed goes to standard error from now on if a document goes to standard output.
 pub(crate) fn check_writable<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
 ) -> anyhow::Result<()> {
