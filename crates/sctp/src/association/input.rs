@@ -34,20 +34,25 @@ struct PacketOnPath<'p> {
     is_foreign: bool,
 }
 
-/// Which acknowledgements a packet has brought so far. Each may take as long as there are chunks
-/// outstanding, and nobody has reason to put two of a kind into a packet: the first one counts.
+/// Which chunks a packet has brought so far of those that move a cumulative TSN. Each may take as long as there are
+/// chunks outstanding, or messages that are not whole, and nobody has reason to put two of a kind into a packet: the
+/// first one counts.
 #[derive(Debug, Clone, Copy, Default)]
-struct SeenAcknowledgements {
+struct SeenChunks {
     sack: bool,
     shutdown: bool,
+    forward_tsn: bool,
 }
 
-impl SeenAcknowledgements {
+impl SeenChunks {
     /// Whether there was one of the same kind before.
     fn repeats(&mut self, chunk: &Chunk<'_>) -> bool {
         match chunk {
             Chunk::Sack(_) | Chunk::NrSack(_) => std::mem::replace(&mut self.sack, true),
             Chunk::Shutdown(_) => std::mem::replace(&mut self.shutdown, true),
+            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {
+                std::mem::replace(&mut self.forward_tsn, true)
+            }
             _ => false,
         }
     }
@@ -150,7 +155,7 @@ impl Association {
         context: &mut Context<'_>,
     ) {
         self.begin_burst();
-        let mut seen = SeenAcknowledgements::default();
+        let mut seen = SeenChunks::default();
         for chunk in chunks.raw() {
             if received.is_foreign && !self.may_be_foreign(&mut received, chunk) {
                 context.statistics.drops.unknown_path += 1;

@@ -238,3 +238,17 @@ fn what_is_held_out_of_order_can_still_be_taken_back() {
     assert!(held > 1);
     assert_eq!(peer.status().receive_buffer_bytes, 0);
 }
+
+#[test]
+fn of_several_in_a_packet_the_first_one_counts() {
+    let mut peer = accepted(config());
+    let packet = packet_of(peer.tag, |writer| {
+        for number in 0..3 {
+            writer
+                .forward_tsn(PEER_TSN + number, std::iter::empty())
+                .expect("it fits");
+        }
+    });
+    peer.give_packet(packet);
+    assert_eq!(peer.endpoint.statistics().drops.chunks, 2);
+}
