@@ -84,14 +84,15 @@ pub use notifications::{Notification, Notifications};
 pub use sctp::{
     AbandonedCount, AbandonedMessages, AddressChange, AddressChangeError, AddressChangeRefusal,
     AuthenticationIndication, ErrorDetectionMethod, Extensions, KeyError, LocalAddressState,
-    PrPolicy, ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
-    StreamError, StreamReset, StreamScheduler,
+    LossDetection, PrPolicy, Profile, ReConfigurationError, ReConfigurationOutcome,
+    ReConfigurationPolicy, StreamDirection, StreamError, StreamReset, StreamScheduler,
+    UnknownLossDetection, UnknownProfile,
 };
 pub use sctp::{
     AssociationConfig, AssociationState, AssociationStatistics, AssociationStatus,
     CannotStartCause, ConfigError, ConfigureError, EndpointConfig, EndpointStatistics, LostCause,
     PathAddress, PathChange, PathConfig, PathError, PathState, PathStatus, ReceivedMessage,
-    SendError, SendInfo,
+    RecoveryConfig, SendError, SendInfo,
 };
 pub use stack::Stack;
 pub use statistics::{CarrierStatistics, StackStatistics};

@@ -5,6 +5,9 @@
 //! paths. A setting is made by the method of its name, on the struct that has it and on those that
 //! contain it: `EndpointConfig::default().rto_min(rto_min).a_rwnd(1 << 18)`.
 
+mod profile;
+mod recovery;
+
 use std::time::Duration;
 
 use derive_setters::Setters;
@@ -13,6 +16,9 @@ use crate::packet::{ChunkType, HmacIdentifier};
 use crate::{
     ErrorDetectionMethod, Extensions, PrPolicy, ReConfigurationPolicy, StreamScheduler, TagOwner,
 };
+
+pub use profile::{Profile, UnknownProfile};
+pub use recovery::{LossDetection, RecoveryConfig, UnknownLossDetection};
 
 /// Settings of an endpoint.
 ///
@@ -61,6 +67,8 @@ pub struct EndpointConfig {
 pub struct AssociationConfig {
     /// The settings of its paths, where none are given for one of them.
     pub path: PathConfig,
+    /// How losses are found and mended.
+    pub recovery: RecoveryConfig,
     /// Max.Burst: how many packets with new data may leave at one opportunity (section 6.1).
     pub max_burst: u32,
     /// Association.Max.Retrans: consecutive errors of the peer before the association is given up.
@@ -227,6 +235,7 @@ impl Default for AssociationConfig {
     fn default() -> Self {
         AssociationConfig {
             path: PathConfig::default(),
+            recovery: RecoveryConfig::default(),
             max_burst: 4,
             association_max_retrans: 10,
             max_init_retransmits: 8,

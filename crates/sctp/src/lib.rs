@@ -33,7 +33,10 @@ mod types;
 pub use address_change::{
     AddressChange, AddressChangeError, AddressChangeRefusal, LocalAddressState,
 };
-pub use config::{AssociationConfig, ConfigError, EndpointConfig, PathConfig};
+pub use config::{
+    AssociationConfig, ConfigError, EndpointConfig, LossDetection, PathConfig, Profile,
+    RecoveryConfig, UnknownLossDetection, UnknownProfile,
+};
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use extensions::{Extensions, UnknownExtension};
