@@ -202,7 +202,18 @@ fn check(on: On, points: &[Point]) -> Checks {
         checks.law_holds(
             format!("the receiver has it no sooner than the sender has handed it over, {what}"),
             point.ours.iter().all(|trial| trial.received <= trial.sent),
-            "it had",
+            format!(
+                "in trials of {} the receiver counts more Mbit/s than the sender",
+                point
+                    .ours
+                    .iter()
+                    .filter(|trial| trial.received > trial.sent)
+                    .map(|trial| {
+                        format!("{:.2} received, {:.2} sent", trial.received, trial.sent)
+                    })
+                    .collect::<Vec<_>>()
+                    .join(" and ")
+            ),
         );
     }
     let behind: Vec<String> = points

@@ -41,9 +41,13 @@ pub(super) fn judge_observation(checks: &mut Checks, rules: &Rules, observation:
         format!("{name}: every message arrives once and in order"),
         observation.is_whole(),
         format!(
-            "{} of {} arrive, or not so",
+            "{} messages were sent, and {} arrive, {} of them not in their place",
+            observation.sent,
             observation.arrivals.len(),
-            observation.sent
+            (0..)
+                .zip(&observation.arrivals)
+                .filter(|(place, (_, number))| place != number)
+                .count()
         ),
     );
     let astray = observation
@@ -54,7 +58,10 @@ pub(super) fn judge_observation(checks: &mut Checks, rules: &Rules, observation:
     checks.law_holds(
         format!("{name}: retransmissions go to the other path"),
         astray == 0 && observation.sent_again().count() > 0,
-        format!("{astray} chunks go where they were lost"),
+        format!(
+            "{} chunks are sent again, {astray} of them to the path that is cut",
+            observation.sent_again().count()
+        ),
     );
     // With quick failover errors after the first are HEARTBEATs without an answer: each goes out when the one
     // before has gone unanswered for an RTO, which doubles, and HB.interval and its jitter have no part in it
@@ -125,23 +132,33 @@ pub(super) fn judge_halts(checks: &mut Checks, halts: &Halts) {
         unexplained,
         uneven,
         astray,
-    } = halts.odd;
-    for (what, count, is_timed) in [
-        ("no message arrives twice", doubled, false),
+    } = &halts.odd;
+    for (what, things, tally, is_timed) in [
+        ("no message arrives twice", "messages", doubled, false),
         (
-            "a halt of more than RTO.Min ends one trip after a timeout",
+            "a halt of more than RTO.Min ends one trip after a timeout, or after the answer to a HEARTBEAT makes \
+             another path usable",
+            "halts",
             unexplained,
             true,
         ),
-        ("timeouts in a row double", uneven, true),
+        ("timeouts in a row double", "timeouts", uneven, true),
         (
             "retransmissions after a timeout go to another path without errors",
+            "chunks",
             astray,
             false,
         ),
     ] {
-        let broken = format!("{count} times not so");
-        checks.law_holds(format!("15 % loss: {what}"), count == 0, broken);
+        let first = tally.first.as_deref().unwrap_or_default();
+        checks.law_holds(
+            format!("15 % loss: {what}"),
+            tally.broken == 0,
+            format!(
+                "{} of {} {things} are not so; {first}",
+                tally.broken, tally.all
+            ),
+        );
         if is_timed {
             checks.depends_on_time();
         }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use derive_more::AddAssign;
 use sctp::{AssociationState, EndpointConfig, PathState, PathStatus};
 use sim::{HostId, Sent, Simulation};
 use sim_transport::{FlowId, Load, Packet, TcpConfig, TransportHost};
@@ -34,17 +33,55 @@ pub(super) struct Halts {
     pub(super) odd: Odd,
 }
 
-/// How often something was not as it should be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
+/// What was held against the law, in all trials.
+#[derive(Debug, Default)]
 pub(super) struct Odd {
-    /// Messages that came twice.
-    pub(super) doubled: usize,
-    /// Halts of more than RTO.Min that no timeout explains.
-    pub(super) unexplained: usize,
-    /// Timeouts in a row that are too short, or on a single path not twice as long as the one before.
-    pub(super) uneven: usize,
-    /// Chunks that a timeout sends again to where they were lost.
-    pub(super) astray: usize,
+    /// Messages, each of which arrives once.
+    pub(super) doubled: Tally,
+    /// Halts of more than RTO.Min, each of which a timeout ends, or a path that answers again.
+    pub(super) unexplained: Tally,
+    /// Timeouts of a path in a row, each of which is RTO.Min long, and on a single path twice as long as the
+    /// one before.
+    pub(super) uneven: Tally,
+    /// Chunks that a timeout sends again, each to another path if that has no error.
+    pub(super) astray: Tally,
+}
+
+/// How many things were looked at, and how many of them break the law.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) all: usize,
+    pub(super) broken: usize,
+    /// The first that does: what was expected and what came.
+    pub(super) first: Option<String>,
+}
+
+impl Tally {
+    fn count(&mut self, holds: bool, why_not: impl FnOnce() -> String) {
+        self.all += 1;
+        if !holds {
+            self.broken += 1;
+            self.first.get_or_insert_with(why_not);
+        }
+    }
+
+    /// Adds that of a trial.
+    fn add(&mut self, trial: &str, other: Tally) {
+        self.all += other.all;
+        self.broken += other.broken;
+        if self.first.is_none() {
+            self.first = other.first.map(|first| format!("{trial}: {first}"));
+        }
+    }
+}
+
+impl Odd {
+    fn add(&mut self, trial: &str, other: Odd) {
+        self.doubled.add(trial, other.doubled);
+        self.unexplained.add(trial, other.unexplained);
+        self.uneven.add(trial, other.uneven);
+        self.astray.add(trial, other.astray);
+    }
 }
 
 impl Halts {
@@ -84,7 +121,12 @@ pub(super) fn observe(context: &Context, trials: u64) -> anyhow::Result<Halts> {
                 &mut halts.multi
             };
             halts_of_pair.push(halt);
-            halts.odd += odd;
+            let pair = if paths == 1 {
+                "single-homed"
+            } else {
+                "multi-homed"
+            };
+            halts.odd.add(&format!("trial {}, {pair}", trial + 1), odd);
             context.done();
         }
     }
@@ -123,21 +165,40 @@ fn transfer(context: &Context, number: u64, paths: usize) -> anyhow::Result<(f64
     let longest = halts.clone().map(|(from, to)| to - from).max();
     // After a timeout comes a whole trip, with the longest queue.
     let trip = DELAY + Duration::from_secs_f64(8.0 * QUEUE as f64 / RATE) + GRANULARITY;
-    let unexplained = halts
-        .filter(|(from, to)| timeouts.up.is_some_and(|up| up < *from) && *to < end)
-        .filter(|(from, to)| *to - *from > config.association.path.rto_min)
-        .filter(|(from, to)| {
-            let times = timeouts.seen.iter().map(|timeout| timeout.at);
-            let last = times.filter(|at| (*from..*to).contains(at)).max();
-            last.is_none_or(|last| *to - last > trip)
+    let since = |at: Instant| (at - pair.start).as_secs_f64();
+    let mut unexplained = Tally::default();
+    let is_long = |(from, to): &(Instant, Instant)| {
+        let is_up = timeouts.up.is_some_and(|up| up < *from);
+        is_up && *to < end && *to - *from > config.association.path.rto_min
+    };
+    for (from, to) in halts.filter(is_long) {
+        let last = timeouts.last_before(from, to);
+        unexplained.count(last.is_some_and(|last| to - last <= trip), || {
+            let last = last.map_or("none is seen".to_owned(), |last| {
+                format!("the last one is {:.3} s before its end", (to - last).as_secs_f64())
+            });
+            format!(
+                "nothing arrives from {:.3} to {:.3} s, which a timeout or an answered HEARTBEAT should end {:.3} s \
+                 later at most, and {last}",
+                since(from),
+                since(to),
+                trip.as_secs_f64()
+            )
         });
+    }
+    let mut doubled = Tally::default();
     let mut numbers: Vec<u64> = pair.deliveries().iter().map(|one| one.number).collect();
     numbers.sort_unstable();
+    for pair in numbers.windows(2) {
+        doubled.count(pair[0] != pair[1], || {
+            format!("message {} arrives twice", pair[0])
+        });
+    }
     let odd = Odd {
-        doubled: numbers.windows(2).filter(|pair| pair[0] == pair[1]).count(),
-        unexplained: unexplained.count(),
-        uneven: timeouts.uneven(&config),
-        astray: timeouts.astray(pair.simulation.trace()),
+        doubled,
+        unexplained,
+        uneven: timeouts.uneven(&config, pair.start),
+        astray: timeouts.astray(pair.simulation.trace(), pair.start),
     };
     Ok((longest.unwrap_or(LASTS).as_secs_f64(), odd))
 }
@@ -158,8 +219,18 @@ struct Timeouts {
     flow: FlowId,
     /// When the association was set up, as far as its client knows: until then it has timers of its own.
     up: Option<Instant>,
-    errors: Vec<u32>,
+    paths: Vec<PathWatch>,
     seen: Vec<Timeout>,
+    /// When a path was usable again: the answer to a HEARTBEAT brings data there that waited for a timer of
+    /// another path (RFC 7829 section 3.2, rules 3 and 7).
+    usable_again: Vec<Instant>,
+}
+
+/// A path as it was when it was looked at last.
+#[derive(Clone, Copy)]
+struct PathWatch {
+    errors: u32,
+    state: PathState,
 }
 
 impl Timeouts {
@@ -168,8 +239,15 @@ impl Timeouts {
             client: pair.client,
             flow,
             up: None,
-            errors: vec![0; paths],
+            paths: vec![
+                PathWatch {
+                    errors: 0,
+                    state: PathState::Active,
+                };
+                paths
+            ],
             seen: Vec::new(),
+            usable_again: Vec::new(),
         }
     }
 
@@ -182,71 +260,119 @@ impl Timeouts {
         if status.state == AssociationState::Established {
             self.up.get_or_insert(now);
         }
-        for (path, errors) in self.errors.iter_mut().enumerate() {
+        for (path, watch) in self.paths.iter_mut().enumerate() {
             let is_it = |other: &PathStatus| other.address.remote == remote(path);
-            let count = status.paths.iter().find(|other| is_it(other));
-            let count = count.map_or(0, |path| path.error_count);
-            if count > *errors {
+            let Some(current) = status.paths.iter().find(|other| is_it(other)) else {
+                continue;
+            };
+            if current.error_count > watch.errors {
                 let mut others = status.paths.iter().filter(|other| !is_it(other));
                 self.seen.push(Timeout {
                     at: now,
                     path,
-                    errors: count,
+                    errors: current.error_count,
                     has_other: others
                         .any(|other| other.state == PathState::Active && other.error_count == 0),
                 });
             }
-            *errors = count;
+            if current.state == PathState::Active && watch.state != PathState::Active {
+                self.usable_again.push(now);
+            }
+            *watch = PathWatch {
+                errors: current.error_count,
+                state: current.state,
+            };
         }
         false
     }
 
-    /// Timeouts of a path in a row that are shorter than RTO.Min makes them, or not twice as long as the one
-    /// before (RFC 9260 section 6.3.3, rule E2). Where there is another path, HEARTBEATs take their turn with
-    /// DATA, and only the former can be told.
-    fn uneven(&self, config: &EndpointConfig) -> usize {
-        let in_a_row = |pair: &[&Timeout]| pair[1].errors == pair[0].errors + 1;
-        let uneven = |path: usize| {
-            let of_path = self.seen.iter().filter(|timeout| timeout.path == path);
-            let timeouts: Vec<&Timeout> = of_path.collect();
-            let pairs = timeouts.windows(2).filter(|pair| in_a_row(pair));
-            let early = pairs.filter(|pair| {
-                let doubled = config.association.path.rto_min * 2_u32.pow(pair[0].errors.min(16));
-                pair[1].at - pair[0].at + GRANULARITY < doubled.min(config.association.path.rto_max)
-            });
-            let triples = timeouts
-                .windows(3)
-                .filter(|three| in_a_row(&three[..2]) && in_a_row(&three[1..]));
-            let uneven = triples.filter(|three| {
-                let law = (2 * (three[1].at - three[0].at)).min(config.association.path.rto_max);
-                (three[2].at - three[1].at).abs_diff(law) > 2 * GRANULARITY
-            });
-            let is_alone = self.errors.len() == 1;
-            early.count() + if is_alone { uneven.count() } else { 0 }
-        };
-        (0..self.errors.len()).map(uneven).sum()
+    /// The last thing before the end of a halt that lets data go out again: a timeout, or a path that is usable
+    /// again.
+    fn last_before(&self, from: Instant, to: Instant) -> Option<Instant> {
+        let timeouts = self.seen.iter().map(|timeout| timeout.at);
+        let all = timeouts.chain(self.usable_again.iter().copied());
+        all.filter(|at| (from..to).contains(at)).max()
     }
 
-    /// DATA chunks that a timeout has sent again to the path where they were lost, though another path had no
-    /// error (section 6.4.1).
-    fn astray(&self, trace: &[Sent<Packet>]) -> usize {
+    /// Timeouts of a path in a row: none may be shorter than RTO.Min makes it, and each is twice as long as the one
+    /// before (RFC 9260 section 6.3.3, rule E2). Where there is another path, HEARTBEATs take their turn with
+    /// DATA, and only the former can be told.
+    fn uneven(&self, config: &EndpointConfig, start: Instant) -> Tally {
+        let in_a_row = |pair: &[&Timeout]| pair[1].errors == pair[0].errors + 1;
+        let (rto_min, rto_max) = (
+            config.association.path.rto_min,
+            config.association.path.rto_max,
+        );
+        let is_alone = self.paths.len() == 1;
+        let mut tally = Tally::default();
+        for path in 0..self.paths.len() {
+            let of_path = self.seen.iter().filter(|timeout| timeout.path == path);
+            let timeouts: Vec<&Timeout> = of_path.collect();
+            for pair in timeouts.windows(2).filter(|pair| in_a_row(pair)) {
+                let least = (rto_min * 2_u32.pow(pair[0].errors.min(16))).min(rto_max);
+                let came = pair[1].at - pair[0].at;
+                tally.count(came + GRANULARITY >= least, || {
+                    format!(
+                        "timeout {} of a row is expected {:.3} s after the one before at least, and comes after {:.3} \
+                         s, at {:.3} s",
+                        pair[1].errors,
+                        least.as_secs_f64(),
+                        came.as_secs_f64(),
+                        (pair[1].at - start).as_secs_f64()
+                    )
+                });
+            }
+            let triples = timeouts
+                .windows(3)
+                .filter(|three| is_alone && in_a_row(&three[..2]) && in_a_row(&three[1..]));
+            for three in triples {
+                let expected = (2 * (three[1].at - three[0].at)).min(rto_max);
+                let came = three[2].at - three[1].at;
+                tally.count(came.abs_diff(expected) <= 2 * GRANULARITY, || {
+                    format!(
+                        "timeout {} of a row is expected {:.3} s after the one before, and comes after {:.3} s, at \
+                         {:.3} s",
+                        three[2].errors,
+                        expected.as_secs_f64(),
+                        came.as_secs_f64(),
+                        (three[2].at - start).as_secs_f64()
+                    )
+                });
+            }
+        }
+        tally
+    }
+
+    /// DATA chunks that a timeout has sent again while another path had no error: none goes to the path where it was
+    /// lost (section 6.4.1).
+    fn astray(&self, trace: &[Sent<Packet>], start: Instant) -> Tally {
         let mut last_path: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut astray = 0;
+        let mut tally = Tally::default();
         for sent in trace {
-            let mut paths = 0..self.errors.len();
+            let mut paths = 0..self.paths.len();
             let Some(path) = paths.find(|path| sent.datagram.destination == remote(*path)) else {
                 continue;
             };
             let timeout = self.seen.iter().find(|timeout| timeout.at == sent.at);
             for tsn in tsns(sent) {
                 let before = last_path.insert(tsn, path);
-                let is_astray = timeout.is_some_and(|timeout| {
-                    timeout.has_other && timeout.path == path && before == Some(path)
+                let Some(timeout) = timeout.filter(|timeout| timeout.has_other) else {
+                    continue;
+                };
+                if before != Some(timeout.path) {
+                    continue;
+                }
+                tally.count(path != timeout.path, || {
+                    format!(
+                        "TSN {tsn} goes again to {}, where the timeout at {:.3} s has found it lost, though another \
+                         path has no error",
+                        remote(path),
+                        (sent.at - start).as_secs_f64()
+                    )
                 });
-                astray += usize::from(is_astray);
             }
         }
-        astray
+        tally
     }
 }
 

@@ -86,7 +86,8 @@ impl Experiment for Failover {
                     go out when the last one has not been answered for an RTO, without jitter (RFC 7829 section \
                     3.2, rules 5 and 6), so its errors have the times of T3-rtx. Nothing is lost, duplicated or \
                     out of order. In the second part, that nothing arrives twice, that each halt of more than \
-                    RTO.Min ends one trip after a timeout, that consecutive timeouts double, and that \
+                    RTO.Min ends one trip after a timeout or after the answer to a HEARTBEAT has made another path \
+                    usable (RFC 7829 section 3.2, rules 3 and 7), that consecutive timeouts double, and that \
                     retransmissions go to another path without errors. The published findings are found again when \
                     the median halt is the published one, and when significantly more trials halt for a shorter \
                     time multi-homed (sign test, one in a thousand).",

@@ -236,7 +236,10 @@ fn check(on: On, lines: &[Curve]) -> Checks {
                 checks.law_holds(
                     format!("nothing is faster than the link, {what}"),
                     point.least >= delay,
-                    format!("{} ms", point.least),
+                    format!(
+                        "the link takes {delay} ms, and a message was delivered after {} ms",
+                        point.least
+                    ),
                 );
                 continue;
             }

@@ -411,7 +411,7 @@ fn judge(
     checks.law_holds(
         "every HEARTBEAT is answered within its RTO",
         unanswered == 0,
-        format!("{unanswered} are not"),
+        format!("{unanswered} had no answer when their RTO was over"),
     );
     checks.depends_on_time();
     let left_out = check_confirmation(&mut checks, sequences, phases, exactness, config);
