@@ -572,6 +572,9 @@ impl Sender {
     ) {
         let max = self.max_payload(paths);
         let (chunk_type, overhead) = (self.chunk_type(), self.overhead());
+        let Some(path_state) = paths.get_mut(path) else {
+            return;
+        };
         let mut next = self.queue.next(max);
         let destination = next.and_then(|next| next.destination);
         while let Some(NextFragment {
@@ -595,9 +598,7 @@ impl Sender {
             // Section 6.1: a delayed SACK would hold up what waits behind a full window.
             next = self.queue.next(max);
             let holds_up = next.is_some_and(|next| {
-                paths
-                    .get(path)
-                    .is_some_and(|path| path.is_filled_by(chunk_size))
+                path_state.is_filled_by(chunk_size)
                     || self.peer_rwnd().saturating_sub(size) < next.size
             });
             if fragment.write(tsn, immediate || holds_up, writer).is_err() {
@@ -605,9 +606,7 @@ impl Sender {
             }
             self.outstanding.push(now, fragment, path);
             counts.first.get_or_insert(tsn);
-            if let Some(path) = paths.get_mut(path) {
-                path.chunk_sent(now, chunk_size);
-            }
+            path_state.chunk_sent(now, chunk_size);
             counts.chunks += 1;
             if beyond_window {
                 self.probe = WindowProbe::Sent(tsn);

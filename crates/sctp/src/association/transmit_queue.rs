@@ -63,6 +63,8 @@ pub(crate) struct TransmitQueue {
 struct Turn {
     rank: u128,
     stream: u16,
+    /// The first message of the stream; `None` when the turn goes on after its last one.
+    message: Option<MessageId>,
 }
 
 /// What is known of a fragment before it is taken.
@@ -122,19 +124,9 @@ impl TransmitQueue {
         self.bytes += payload.len();
         self.unbundled += usize::from(info.unbundled);
         self.directed += usize::from(info.path.is_some());
-        let limit = Limit::of(&info, now);
-        let life_ends = info.life_time.and_then(|time| now.checked_add(time));
-        let expires_at = limit.end().or(life_ends);
-        let message = QueuedMessage {
-            info,
-            rest: payload,
-            mid: None,
-            next_fsn: 0,
-            expires_at,
-            limit,
-            arrival: self.next_arrival,
-        };
+        let message = QueuedMessage::new(now, &info, payload, self.next_arrival);
         self.next_arrival += 1;
+        let expires_at = message.expires_at();
         let id = self.messages.push_back(&mut stream.messages, message);
         if let Some(expires_at) = expires_at {
             self.expiring.insert((expires_at, id));
@@ -147,7 +139,7 @@ impl TransmitQueue {
         if self.directed == 0 {
             return None;
         }
-        self.next_message().and_then(|message| message.info.path)
+        self.next_message().and_then(QueuedMessage::path)
     }
 
     /// What the next fragment is when none may have more than `max` bytes of user data.
@@ -155,8 +147,8 @@ impl TransmitQueue {
     pub(crate) fn next(&self, max: usize) -> Option<NextFragment> {
         self.next_message().map(|message| NextFragment {
             size: fragment_size(message.rest.len(), max),
-            destination: message.info.path,
-            shared_key: message.info.shared_key,
+            destination: message.path(),
+            shared_key: message.shared_key,
         })
     }
 
@@ -164,7 +156,7 @@ impl TransmitQueue {
     pub(crate) fn uses_key(&self, key: u16) -> bool {
         self.messages
             .iter()
-            .any(|(_, message)| message.info.shared_key == Some(key))
+            .any(|(_, message)| message.shared_key == Some(key))
     }
 
     /// Whether there is a message that is not to be held back for the sake of bundling, nor those
@@ -200,10 +192,9 @@ impl TransmitQueue {
             Some(turn) => turn,
             None => self.waiting.pop()?.0,
         };
-        self.turn = Some(turn);
         let fragment = self.take_from(turn, max)?;
         let is_over = fragment.ending || self.interleaving;
-        if is_over && (!self.scheduler.fills_packets() || self.is_paused(turn.stream)) {
+        if is_over && (!self.keeps_streams_apart() || self.is_paused(turn.stream)) {
             self.end_turn();
         }
         Some(fragment)
@@ -237,23 +228,11 @@ impl TransmitQueue {
                 .and_then(|id| Some((id, self.messages.get_mut(id)?)));
             let id = match rest {
                 Some((id, message)) => {
-                    message.rest = [&fragment.payload[..], &message.rest[..]].concat().into();
-                    message.mid = None;
-                    message.next_fsn = 0;
-                    message.limit = fragment.limit;
-                    message.expires_at = expires_at;
+                    message.prepend(&fragment);
                     id
                 }
                 None => {
-                    let message = QueuedMessage {
-                        info: fragment.info(),
-                        rest: fragment.payload,
-                        mid: None,
-                        next_fsn: 0,
-                        expires_at,
-                        limit: fragment.limit,
-                        arrival: self.next_put_back,
-                    };
+                    let message = QueuedMessage::put_back(fragment, self.next_put_back);
                     self.next_put_back -= 1;
                     self.messages.push_front(&mut stream.messages, message)
                 }
@@ -295,7 +274,7 @@ impl TransmitQueue {
         let mut without_stream: Vec<(u64, MessageId)> = self
             .messages
             .iter()
-            .filter(|(_, message)| message.info.stream >= count)
+            .filter(|(_, message)| message.stream >= count)
             .map(|(id, message)| (message.arrival, id))
             .collect();
         without_stream.sort_unstable();
@@ -318,7 +297,7 @@ impl TransmitQueue {
             .into_iter()
             .filter_map(|id| {
                 let message = self.unlink(id)?;
-                streams.insert(message.info.stream);
+                streams.insert(message.stream);
                 Some(RemovedMessage::from(message))
             })
             .collect();
@@ -362,8 +341,9 @@ impl TransmitQueue {
     // --- Scheduling ---
 
     /// Whether a packet holds chunks of one stream only.
+    #[inline]
     pub(crate) fn keeps_streams_apart(&self) -> bool {
-        self.scheduler.fills_packets()
+        self.scheduler_name == StreamScheduler::RoundRobinPerPacket
     }
 
     /// The name of the scheduler.
@@ -392,12 +372,13 @@ impl TransmitQueue {
     }
 
     /// The message whose fragment is next.
+    #[inline]
     fn next_message(&self) -> Option<&QueuedMessage> {
         let turn = match &self.turn {
             Some(turn) => turn,
             None => &self.waiting.peek()?.0,
         };
-        self.first_of(turn.stream)
+        self.messages.get(turn.message?)
     }
 
     /// The message of a stream that leaves first.
@@ -415,15 +396,16 @@ impl TransmitQueue {
     /// Has a stream wait for its turn if it has something to send.
     #[inline]
     fn schedule(&mut self, number: u16) {
-        let is_scheduled = |stream: &OutboundStream| stream.is_scheduled;
-        if self.streams.get(number).is_none_or(is_scheduled) || self.is_paused(number) {
+        if self.is_paused(number) {
             return;
         }
         let Some(stream) = self.streams.get_mut(number) else {
             return;
         };
-        let first = stream.messages.first();
-        if let Some(message) = first.and_then(|id| self.messages.get(id)) {
+        if !stream.is_scheduled
+            && let Some(first) = stream.messages.first()
+            && let Some(message) = self.messages.get(first)
+        {
             stream.is_scheduled = true;
             let rank = self.scheduler.rank(Candidate {
                 stream: number,
@@ -433,6 +415,7 @@ impl TransmitQueue {
             self.waiting.push(Reverse(Turn {
                 rank,
                 stream: number,
+                message: Some(first),
             }));
         }
     }
@@ -465,18 +448,17 @@ impl TransmitQueue {
 
     /// Takes a fragment of the stream whose turn it is.
     #[inline]
-    fn take_from(&mut self, turn: Turn, max: usize) -> Option<MessageFragment> {
+    fn take_from(&mut self, mut turn: Turn, max: usize) -> Option<MessageFragment> {
+        let id = turn.message?;
         let stream = self.streams.get_mut(turn.stream)?;
-        let id = stream.messages.first()?;
         let message = self.messages.get_mut(id)?;
-        let info = &message.info;
         let beginning = message.mid.is_none();
-        if beginning && let Some(expires_at) = message.expires_at {
+        if beginning && let Some(expires_at) = message.expires_at() {
             self.expiring.remove(&(expires_at, id));
         }
         let mid = *message
             .mid
-            .get_or_insert_with(|| stream.assign(info.unordered));
+            .get_or_insert_with(|| stream.assign(message.unordered));
         let fsn = self.interleaving.then_some(message.next_fsn);
         // It may wrap (RFC 8260 section 2.1).
         message.next_fsn = message.next_fsn.wrapping_add(1);
@@ -484,7 +466,8 @@ impl TransmitQueue {
             .rest
             .split_to(fragment_size(message.rest.len(), max));
         let ending = !message.rest.has_remaining();
-        if let Limit::Until(end) = message.limit {
+        let limit = message.limit();
+        if let Limit::Until(end) = limit {
             if ending {
                 self.expiring_rests.remove(&(end, id));
             } else if beginning {
@@ -495,36 +478,38 @@ impl TransmitQueue {
         self.scheduler
             .sent(turn.stream, stream.value, turn.rank, payload.len());
         let fragment = MessageFragment {
-            stream: info.stream,
+            stream: message.stream,
             mid,
             fsn,
-            ppid: info.ppid,
-            context: info.context,
-            shared_key: info.shared_key,
-            unordered: info.unordered,
-            immediate: info.sack_immediately && ending,
+            ppid: message.ppid,
+            context: message.context,
+            shared_key: message.shared_key,
+            unordered: message.unordered,
+            immediate: message.sack_immediately && ending,
             beginning,
             ending,
-            limit: message.limit,
+            limit,
             payload,
         };
         if ending {
-            self.unbundled -= usize::from(info.unbundled);
-            self.directed -= usize::from(info.path.is_some());
+            self.unbundled -= usize::from(message.unbundled);
+            self.directed -= usize::from(message.path().is_some());
             self.messages.remove(&mut stream.messages, id);
+            turn.message = stream.messages.first();
         }
+        self.turn = Some(turn);
         Some(fragment)
     }
 
     /// Takes a message out of its stream, whatever that means for the turns.
     fn unlink(&mut self, id: MessageId) -> Option<QueuedMessage> {
-        let number = self.messages.get(id)?.info.stream;
+        let number = self.messages.get(id)?.stream;
         let stream = self.streams.get_mut(number)?;
         let message = self.messages.remove(&mut stream.messages, id)?;
         self.bytes -= message.rest.len();
-        self.unbundled -= usize::from(message.info.unbundled);
-        self.directed -= usize::from(message.info.path.is_some());
-        if let Some(expires_at) = message.expires_at {
+        self.unbundled -= usize::from(message.unbundled);
+        self.directed -= usize::from(message.path().is_some());
+        if let Some(expires_at) = message.expires_at() {
             self.expiring.remove(&(expires_at, id));
             self.expiring_rests.remove(&(expires_at, id));
         }
@@ -557,7 +542,7 @@ impl TransmitQueue {
 impl From<QueuedMessage> for RemovedMessage {
     fn from(message: QueuedMessage) -> RemovedMessage {
         RemovedMessage {
-            info: message.info,
+            info: message.info(),
             rest: message.rest,
             sent_as: message.mid,
         }

@@ -50,8 +50,10 @@ impl TransmitQueue {
     pub(crate) fn giving_way_to(&self, other: Limit) -> impl Iterator<Item = WaitingMessage> {
         self.messages
             .iter()
-            .filter(move |(_, message)| message.mid.is_none() && message.limit.gives_way_to(other))
-            .filter_map(|(id, message)| match message.limit {
+            .filter(move |(_, message)| {
+                message.mid.is_none() && message.limit().gives_way_to(other)
+            })
+            .filter_map(|(id, message)| match message.limit() {
                 Limit::Priority(priority) => Some(WaitingMessage {
                     id,
                     priority,
@@ -66,8 +68,7 @@ impl TransmitQueue {
     fn rest_of(&self, fragment: &MessageFragment) -> Option<(MessageId, &QueuedMessage)> {
         let id = self.streams.get(fragment.stream)?.messages.first()?;
         let message = self.messages.get(id)?;
-        let is_rest =
-            message.mid == Some(fragment.mid) && message.info.unordered == fragment.unordered;
+        let is_rest = message.mid == Some(fragment.mid) && message.unordered == fragment.unordered;
         is_rest.then_some((id, message))
     }
 }

@@ -1,33 +1,164 @@
 //! The messages of a transmit queue: lists, one for each stream, that share their memory.
 
-use std::time::Instant;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::SendInfo;
 use crate::association::limit::Limit;
+use crate::association::message_fragment::MessageFragment;
 use crate::packet::Mid;
+use crate::{PrPolicy, SendInfo};
 
 /// Names a message as long as it is in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MessageId(u32);
+pub(crate) struct MessageId(NonZeroU32);
 
 /// A message that has not left completely.
 #[derive(Debug)]
 pub(super) struct QueuedMessage {
-    pub(super) info: SendInfo,
     /// What has not been taken yet.
     pub(super) rest: Bytes,
+    /// Its place in the order in which all messages came.
+    pub(super) arrival: u64,
     /// Assigned when the first fragment is taken.
     pub(super) mid: Option<Mid>,
     /// The FSN of the next fragment.
     pub(super) next_fsn: u32,
+    pub(super) ppid: u32,
+    pub(super) context: u32,
+    pub(super) shared_key: Option<u16>,
+    pub(super) stream: u16,
+    pub(super) unordered: bool,
+    pub(super) sack_immediately: bool,
+    pub(super) unbundled: bool,
+    delivery: Option<Box<DeliveryOptions>>,
+}
+
+/// Where a message is to go, and for how long. Few messages say it, and all are smaller for keeping it apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct DeliveryOptions {
+    path: Option<IpAddr>,
+    life_time: Option<Duration>,
+    pr_policy: Option<PrPolicy>,
+    expires_at: Option<Instant>,
+    limit: Limit,
+}
+
+impl QueuedMessage {
+    /// A message that came from the user `now`.
+    pub(super) fn new(
+        now: Instant,
+        info: &SendInfo,
+        payload: Bytes,
+        arrival: u64,
+    ) -> QueuedMessage {
+        let delivery = DeliveryOptions::of(info, now);
+        QueuedMessage::with_options(info, payload, arrival, delivery)
+    }
+
+    /// The message of a fragment that counts as never taken.
+    pub(super) fn put_back(fragment: MessageFragment, arrival: u64) -> QueuedMessage {
+        let delivery = DeliveryOptions::of_limit(fragment.limit);
+        QueuedMessage::with_options(&fragment.info(), fragment.payload, arrival, delivery)
+    }
+
+    fn with_options(
+        info: &SendInfo,
+        payload: Bytes,
+        arrival: u64,
+        delivery: Option<Box<DeliveryOptions>>,
+    ) -> QueuedMessage {
+        QueuedMessage {
+            rest: payload,
+            arrival,
+            mid: None,
+            next_fsn: 0,
+            ppid: info.ppid,
+            context: info.context,
+            shared_key: info.shared_key,
+            stream: info.stream,
+            unordered: info.unordered,
+            sack_immediately: info.sack_immediately,
+            unbundled: info.unbundled,
+            delivery,
+        }
+    }
+
+    /// Puts a fragment that counts as never taken in front of the rest.
+    pub(super) fn prepend(&mut self, fragment: &MessageFragment) {
+        self.rest = [&fragment.payload[..], &self.rest[..]].concat().into();
+        self.mid = None;
+        self.next_fsn = 0;
+        if let Some(delivery) = &mut self.delivery {
+            delivery.limit = fragment.limit;
+            delivery.expires_at = fragment.limit.end();
+        }
+    }
+
+    /// How it is to be sent.
+    pub(super) fn info(&self) -> SendInfo {
+        let delivery = self.delivery.as_deref();
+        SendInfo {
+            stream: self.stream,
+            ppid: self.ppid,
+            unordered: self.unordered,
+            sack_immediately: self.sack_immediately,
+            path: self.path(),
+            unbundled: self.unbundled,
+            life_time: delivery.and_then(|delivery| delivery.life_time),
+            pr_policy: delivery.and_then(|delivery| delivery.pr_policy),
+            shared_key: self.shared_key,
+            context: self.context,
+        }
+    }
+
+    /// Where it is to go, if the user said so.
+    pub(super) fn path(&self) -> Option<IpAddr> {
+        self.delivery.as_ref()?.path
+    }
+
     /// When its life time ends.
-    pub(super) expires_at: Option<Instant>,
+    pub(super) fn expires_at(&self) -> Option<Instant> {
+        self.delivery.as_ref()?.expires_at
+    }
+
     /// How far the sending of it may go.
-    pub(super) limit: Limit,
-    /// Its place in the order in which all messages came.
-    pub(super) arrival: u64,
+    pub(super) fn limit(&self) -> Limit {
+        self.delivery
+            .as_ref()
+            .map_or(Limit::None, |delivery| delivery.limit)
+    }
+}
+
+impl DeliveryOptions {
+    /// Those of a message that came from the user `now`, if it has any.
+    fn of(info: &SendInfo, now: Instant) -> Option<Box<DeliveryOptions>> {
+        if (info.path, info.life_time, info.pr_policy) == (None, None, None) {
+            return None;
+        }
+        let limit = Limit::of(info, now);
+        let life_ends = info.life_time.and_then(|time| now.checked_add(time));
+        Some(Box::new(DeliveryOptions {
+            path: info.path,
+            life_time: info.life_time,
+            pr_policy: info.pr_policy,
+            expires_at: limit.end().or(life_ends),
+            limit,
+        }))
+    }
+
+    /// Those of a message of which a fragment had been taken: nothing but its limit matters any more.
+    fn of_limit(limit: Limit) -> Option<Box<DeliveryOptions>> {
+        (limit != Limit::None).then(|| {
+            Box::new(DeliveryOptions {
+                expires_at: limit.end(),
+                limit,
+                ..DeliveryOptions::default()
+            })
+        })
+    }
 }
 
 /// The messages of one stream, oldest first.
@@ -46,18 +177,24 @@ pub(super) struct Messages {
     len: usize,
 }
 
+/// Room for a message of a list.
 #[derive(Debug)]
-enum Slot {
-    Used(Node),
-    /// The next free slot.
-    Free(Option<MessageId>),
+struct Slot {
+    /// `None` while it is free.
+    message: Option<QueuedMessage>,
+    before: Option<MessageId>,
+    /// The next message of the list, or the next free slot.
+    after: Option<MessageId>,
 }
 
-#[derive(Debug)]
-struct Node {
-    message: QueuedMessage,
-    before: Option<MessageId>,
-    after: Option<MessageId>,
+impl MessageId {
+    fn of_index(index: u32) -> MessageId {
+        MessageId(NonZeroU32::MIN.saturating_add(index))
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
 }
 
 impl MessageList {
@@ -76,29 +213,24 @@ impl Messages {
     /// The message `id`.
     #[inline]
     pub(super) fn get(&self, id: MessageId) -> Option<&QueuedMessage> {
-        match self.slots.get(id.0 as usize)? {
-            Slot::Used(node) => Some(&node.message),
-            Slot::Free(_) => None,
-        }
+        self.slots.get(id.index())?.message.as_ref()
     }
 
     /// The message `id`.
+    #[inline]
     pub(super) fn get_mut(&mut self, id: MessageId) -> Option<&mut QueuedMessage> {
-        self.node_mut(id).map(|node| &mut node.message)
+        self.slots.get_mut(id.index())?.message.as_mut()
     }
 
     /// Appends a message to a list.
+    #[inline]
     pub(super) fn push_back(
         &mut self,
         list: &mut MessageList,
         message: QueuedMessage,
     ) -> MessageId {
-        let id = self.insert(Node {
-            message,
-            before: list.last,
-            after: None,
-        });
-        match list.last.replace(id).and_then(|last| self.node_mut(last)) {
+        let id = self.insert(message, list.last, None);
+        match list.last.replace(id).and_then(|last| self.slot_mut(last)) {
             Some(last) => last.after = Some(id),
             None => list.first = Some(id),
         }
@@ -111,15 +243,11 @@ impl Messages {
         list: &mut MessageList,
         message: QueuedMessage,
     ) -> MessageId {
-        let id = self.insert(Node {
-            message,
-            before: None,
-            after: list.first,
-        });
+        let id = self.insert(message, None, list.first);
         match list
             .first
             .replace(id)
-            .and_then(|first| self.node_mut(first))
+            .and_then(|first| self.slot_mut(first))
         {
             Some(first) => first.before = Some(id),
             None => list.last = Some(id),
@@ -134,72 +262,63 @@ impl Messages {
         list: &mut MessageList,
         id: MessageId,
     ) -> Option<QueuedMessage> {
-        let slot = self.slots.get_mut(id.0 as usize)?;
-        if matches!(slot, Slot::Free(_)) {
-            return None;
-        }
-        let Slot::Used(node) = std::mem::replace(slot, Slot::Free(self.free)) else {
-            return None;
-        };
-        self.free = Some(id);
+        let slot = self.slots.get_mut(id.index())?;
+        let message = slot.message.take()?;
+        let (before, after) = (slot.before, slot.after);
+        slot.after = self.free.replace(id);
         self.len -= 1;
-        match node.before.and_then(|before| self.node_mut(before)) {
-            Some(before) => before.after = node.after,
-            None => list.first = node.after,
+        match before.and_then(|before| self.slot_mut(before)) {
+            Some(before) => before.after = after,
+            None => list.first = after,
         }
-        match node.after.and_then(|after| self.node_mut(after)) {
-            Some(after) => after.before = node.before,
-            None => list.last = node.before,
+        match after.and_then(|after| self.slot_mut(after)) {
+            Some(after) => after.before = before,
+            None => list.last = before,
         }
-        Some(node.message)
+        Some(message)
     }
 
     /// All messages, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (MessageId, &QueuedMessage)> {
-        self.slots
-            .iter()
-            .zip(0..)
-            .filter_map(|(slot, index)| match slot {
-                Slot::Used(node) => Some((MessageId(index), &node.message)),
-                Slot::Free(_) => None,
-            })
+        let slots = self.slots.iter().zip(0..);
+        slots.filter_map(|(slot, index)| Some((MessageId::of_index(index), slot.message.as_ref()?)))
     }
 
     /// Takes out all messages, in the order in which they came.
     pub(super) fn take_all(self) -> impl Iterator<Item = QueuedMessage> + use<> {
-        let mut messages: Vec<QueuedMessage> = self
-            .slots
-            .into_iter()
-            .filter_map(|slot| match slot {
-                Slot::Used(node) => Some(node.message),
-                Slot::Free(_) => None,
-            })
-            .collect();
+        let slots = self.slots.into_iter();
+        let mut messages: Vec<QueuedMessage> = slots.filter_map(|slot| slot.message).collect();
         messages.sort_unstable_by_key(|message| message.arrival);
         messages.into_iter()
     }
 
     #[inline]
-    fn insert(&mut self, node: Node) -> MessageId {
+    fn insert(
+        &mut self,
+        message: QueuedMessage,
+        before: Option<MessageId>,
+        after: Option<MessageId>,
+    ) -> MessageId {
         self.len += 1;
+        let filled = Slot {
+            message: Some(message),
+            before,
+            after,
+        };
         if let Some(id) = self.free
-            && let Some(slot) = self.slots.get_mut(id.0 as usize)
-            && let Slot::Free(next) = *slot
+            && let Some(slot) = self.slots.get_mut(id.index())
         {
-            self.free = next;
-            *slot = Slot::Used(node);
+            self.free = slot.after;
+            *slot = filled;
             return id;
         }
-        let id = MessageId(self.slots.len() as u32);
-        self.slots.push(Slot::Used(node));
+        let id = MessageId::of_index(self.slots.len() as u32);
+        self.slots.push(filled);
         id
     }
 
-    fn node_mut(&mut self, id: MessageId) -> Option<&mut Node> {
-        match self.slots.get_mut(id.0 as usize)? {
-            Slot::Used(node) => Some(node),
-            Slot::Free(_) => None,
-        }
+    fn slot_mut(&mut self, id: MessageId) -> Option<&mut Slot> {
+        self.slots.get_mut(id.index())
     }
 }
 
@@ -208,33 +327,23 @@ mod tests {
     use super::*;
 
     fn message(arrival: u64) -> QueuedMessage {
-        QueuedMessage {
-            info: SendInfo::default(),
-            rest: Bytes::new(),
-            mid: None,
-            next_fsn: 0,
-            expires_at: None,
-            limit: Limit::None,
-            arrival,
-        }
+        QueuedMessage::new(Instant::now(), &SendInfo::default(), Bytes::new(), arrival)
     }
 
     /// Its messages by their arrival, read in both directions.
     fn arrivals(messages: &Messages, list: MessageList) -> Vec<u64> {
-        let walk = |from: Option<MessageId>, next: fn(&Node) -> Option<MessageId>| {
+        let walk = |from: Option<MessageId>, next: fn(&Slot) -> Option<MessageId>| {
             let mut seen = Vec::new();
             let mut at = from;
             while let Some(id) = at {
-                let Some(Slot::Used(node)) = messages.slots.get(id.0 as usize) else {
-                    panic!("a list leads to a free slot");
-                };
-                seen.push(node.message.arrival);
-                at = next(node);
+                let message = messages.get(id).expect("a list leads to no free slot");
+                seen.push(message.arrival);
+                at = next(&messages.slots[id.index()]);
             }
             seen
         };
-        let forwards = walk(list.first, |node| node.after);
-        let mut backwards = walk(list.last, |node| node.before);
+        let forwards = walk(list.first, |slot| slot.after);
+        let mut backwards = walk(list.last, |slot| slot.before);
         backwards.reverse();
         assert_eq!(forwards, backwards);
         forwards

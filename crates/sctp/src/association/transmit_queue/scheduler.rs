@@ -2,7 +2,7 @@
 //!
 //! A scheduler ranks the streams that have something to send; the one of the lowest rank has the next
 //! turn, and is ranked anew after it. How long a turn lasts is the queue's business: it ends between
-//! messages, or, where messages may be interleaved, between fragments.
+//! messages, or, where messages may be interleaved, between fragments, or with the packet.
 
 use std::fmt;
 
@@ -27,19 +27,15 @@ pub(super) trait Scheduler: fmt::Debug + Send {
     /// That much user data of `stream`, whose weight or priority is `value`, was sent in a turn of the
     /// rank `rank`.
     fn sent(&mut self, _stream: u16, _value: u16, _rank: u128, _bytes: usize) {}
-
-    /// Whether a turn lasts until the packet is full or the stream has nothing more to send.
-    fn fills_packets(&self) -> bool {
-        false
-    }
 }
 
 /// The scheduler of that name.
 pub(super) fn scheduler(name: StreamScheduler) -> Box<dyn Scheduler> {
     match name {
         StreamScheduler::FirstComeFirstServed => Box::new(FirstComeFirstServed),
-        StreamScheduler::RoundRobin => Box::new(RoundRobin::default()),
-        StreamScheduler::RoundRobinPerPacket => Box::new(RoundRobinPerPacket::default()),
+        StreamScheduler::RoundRobin | StreamScheduler::RoundRobinPerPacket => {
+            Box::new(RoundRobin::default())
+        }
         StreamScheduler::Priority => Box::new(Priority),
         StreamScheduler::FairCapacity => Box::new(FairCapacity::default()),
         StreamScheduler::WeightedFairQueueing => Box::new(WeightedFairQueueing::default()),
@@ -56,7 +52,7 @@ impl Scheduler for FirstComeFirstServed {
     }
 }
 
-/// Section 3.2: whoever has had a turn goes to the end of the line, where newcomers go, too.
+/// Sections 3.2 and 3.3: whoever has had a turn goes to the end of the line, where newcomers go, too.
 #[derive(Debug, Default)]
 struct RoundRobin {
     turns: u128,
@@ -66,20 +62,6 @@ impl Scheduler for RoundRobin {
     fn rank(&mut self, _: Candidate) -> u128 {
         self.turns += 1;
         self.turns
-    }
-}
-
-/// Section 3.3.
-#[derive(Debug, Default)]
-struct RoundRobinPerPacket(RoundRobin);
-
-impl Scheduler for RoundRobinPerPacket {
-    fn rank(&mut self, candidate: Candidate) -> u128 {
-        self.0.rank(candidate)
-    }
-
-    fn fills_packets(&self) -> bool {
-        true
     }
 }
 

@@ -204,7 +204,7 @@ fn what_is_removed_takes_no_turn_and_costs_no_other_stream_its_turn() {
     assert_eq!(queue.take(2).map(|fragment| fragment.stream), Some(1));
     let of_stream = |queue: &TransmitQueue, stream| -> Vec<MessageId> {
         let all = queue.messages.iter();
-        all.filter(|(_, message)| message.info.stream == stream)
+        all.filter(|(_, message)| message.stream == stream)
             .map(|(id, _)| id)
             .collect()
     };
