@@ -9,6 +9,7 @@
 //! - `path` with `rtt`: one way to the peer; `path_list`: all of them, found by their `path_id`;
 //!   `heartbeats` and `karn`: what may measure the round-trip time of one; `paths`: which of the ways
 //!   is taken,
+//! - `pending`: control chunks that are sent once,
 //! - `control_queue`: requests that the peer has to answer, one of each kind at a time;
 //!   `re_configuration`: those about streams, with `stream_set` and `held_messages`,
 //! - `shutdown`: the graceful end.
@@ -43,6 +44,7 @@ mod path_id;
 mod path_list;
 mod path_mtu;
 mod paths;
+mod pending;
 mod re_configuration;
 mod reassembly;
 mod received_data;
@@ -76,10 +78,10 @@ use capabilities::accepts_zero_checksum;
 use control_queue::ControlQueue;
 use cookie::{Cookie, TieTags};
 use local_addresses::LocalAddresses;
-use output::Pending;
 use path::Path;
 use path_list::Paths;
 use paths::Routing;
+use pending::Pending;
 use re_configuration::ReConfiguration;
 use receiver::Receiver;
 use sender::Sender;

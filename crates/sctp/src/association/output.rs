@@ -1,21 +1,18 @@
 //! Makes an association's packets (RFC 9260 sections 6.1, 6.10 and 8.3): what is pending, which
 //! path it goes to, and what is bundled with what.
 
-use std::collections::VecDeque;
-
 use bytes::{Bytes, BytesMut};
 
 use super::addresses::{Families, write_own, write_supported};
 use super::capabilities::{Capabilities, announce};
-use super::encoded_chunk::EncodedChunk;
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
 use super::path::Path;
 use super::path_id::PathId;
 use super::setup::write_declarations;
 use super::{Association, Context};
 use crate::packet::{
-    Causes, Chunk, ChunkType, CommonHeader, CookieEcho, Heartbeat, Init, OperationError,
-    PacketWriter, Parameter, ParameterBuffer, Parameters, Shutdown, Tsn,
+    Chunk, ChunkType, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,
+    Parameter, ParameterBuffer, Shutdown, Tsn,
 };
 use crate::{AssociationConfig, AssociationState, Event, Transmit};
 
@@ -24,138 +21,6 @@ const HEARTBEAT_SIZE: usize = Heartbeat::OVERHEAD + HEARTBEAT_INFO_LENGTH;
 
 /// The size of a packet with an INIT without parameters, in bytes.
 const INIT_LENGTH: usize = CommonHeader::LENGTH + 4 + 16;
-
-/// What is kept free for a SHUTDOWN or SHUTDOWN ACK beside other answers, in bytes.
-const SHUTDOWN_SIZE: usize = 8;
-
-/// Control chunks that wait to be sent.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    /// COOKIE ACK, on that path.
-    cookie_ack: Option<PathId>,
-    /// HEARTBEAT ACKs: path and parameters of each.
-    heartbeat_acks: VecDeque<(PathId, Bytes)>,
-    /// Error causes for an ERROR, on that path.
-    errors: Option<(PathId, Vec<u8>)>,
-    /// Answers to requests of the peer: path and chunk of each.
-    answers: VecDeque<(PathId, EncodedChunk)>,
-}
-
-impl Pending {
-    /// A COOKIE ACK is to go out on `path`.
-    pub(super) fn cookie_ack(&mut self, path: PathId) {
-        self.cookie_ack = Some(path);
-    }
-
-    /// A HEARTBEAT ACK with these parameters is to go out on `path`, if everything that waits
-    /// still fits in a packet with `max_bytes` for chunks. `false` when it does not, or `max_acks`
-    /// wait.
-    pub(super) fn heartbeat_ack(
-        &mut self,
-        path: PathId,
-        parameters: Bytes,
-        max_bytes: usize,
-        max_acks: usize,
-    ) -> bool {
-        let room = self.heartbeat_acks.len() < max_acks
-            && self.size() + chunk_size(parameters.len()) <= max_bytes;
-        if room {
-            self.heartbeat_acks.push_back((path, parameters));
-        }
-        room
-    }
-
-    /// This chunk is to go out once on `path`, if everything that waits still fits in a packet with
-    /// `max_bytes` for chunks. `false` when it does not.
-    pub(super) fn answer(&mut self, path: PathId, chunk: EncodedChunk, max_bytes: usize) -> bool {
-        let room = self.size() + chunk.size() <= max_bytes;
-        if room {
-            self.answers.push_back((path, chunk));
-        }
-        room
-    }
-
-    /// Whether a COOKIE ACK, a HEARTBEAT ACK or an answer to a request waits for `path`.
-    pub(super) fn answers_on(&self, path: PathId) -> bool {
-        self.cookie_ack == Some(path)
-            || self.heartbeat_acks.iter().any(|(other, _)| *other == path)
-            || self.answers.iter().any(|(other, _)| *other == path)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.cookie_ack.is_none()
-            && self.heartbeat_acks.is_empty()
-            && self.errors.is_none()
-            && self.answers.is_empty()
-    }
-
-    /// Whether an ERROR waits.
-    pub(super) fn has_errors(&self) -> bool {
-        self.errors.is_some()
-    }
-
-    /// The HEARTBEATs that came on `path` are not to be answered.
-    pub(super) fn forget_heartbeat_acks(&mut self, path: PathId) {
-        self.heartbeat_acks.retain(|(other, _)| *other != path);
-    }
-
-    /// The path was removed. HEARTBEATs that came on it are not to be answered; everything else goes out on
-    /// the path `next`.
-    pub(super) fn forget_path(&mut self, path: PathId, next: PathId) {
-        self.forget_heartbeat_acks(path);
-        let errors = self.errors.as_mut().map(|(path, _)| path);
-        let answers = self.answers.iter_mut().map(|(path, _)| path);
-        for waiting in errors
-            .into_iter()
-            .chain(answers)
-            .chain(&mut self.cookie_ack)
-        {
-            if *waiting == path {
-                *waiting = next;
-            }
-        }
-    }
-
-    /// These causes are to go out in an ERROR on `path`, if everything that waits still fits in a
-    /// packet with `max` bytes for chunks. `false` when it does not.
-    pub(super) fn error(&mut self, path: PathId, causes: Causes<'_>, max: usize) -> bool {
-        let waiting = self.errors.as_ref().map_or(0, |(_, causes)| causes.len());
-        let start = waiting.next_multiple_of(4);
-        let more = match waiting {
-            0 => chunk_size(causes.as_bytes().len()),
-            _ => causes.as_bytes().len().next_multiple_of(4),
-        };
-        let room = self.size() + more <= max;
-        if room {
-            let (_, waiting) = self.errors.get_or_insert_with(|| (path, Vec::new()));
-            waiting.resize(start, 0);
-            waiting.extend_from_slice(causes.as_bytes());
-        }
-        room
-    }
-
-    /// Bytes of the chunks that wait. They stay within a packet: one packet, whatever is in it,
-    /// gets no more than one in answer (section 12.4).
-    fn size(&self) -> usize {
-        let heartbeat_acks: usize = self
-            .heartbeat_acks
-            .iter()
-            .map(|(_, parameters)| chunk_size(parameters.len()))
-            .sum();
-        let cookie_ack = self.cookie_ack.map_or(0, |_| chunk_size(0));
-        let error = self
-            .errors
-            .as_ref()
-            .map_or(0, |(_, causes)| chunk_size(causes.len()));
-        let answers: usize = self.answers.iter().map(|(_, chunk)| chunk.size()).sum();
-        cookie_ack + heartbeat_acks + error + answers + SHUTDOWN_SIZE
-    }
-}
-
-/// The size of a chunk with that much behind its header, in bytes.
-fn chunk_size(value_length: usize) -> usize {
-    (4 + value_length).next_multiple_of(4)
-}
 
 impl Association {
     /// The next packet to send.
@@ -168,7 +33,7 @@ impl Association {
             AssociationState::Closed => None,
             AssociationState::CookieWait => self.init(context, buffer),
             AssociationState::CookieEchoed => self.cookie_echo(context, buffer),
-            _ => match self.bundle(context, buffer) {
+            _ => match self.next_packet(context, buffer) {
                 Some(transmit) => Some(transmit),
                 None => self.mtu_probe(context, buffer),
             },
@@ -277,9 +142,13 @@ impl Association {
         Some(transmit)
     }
 
-    /// A packet with all that is pending for one path.
+    /// A packet with all that is pending for one path, if something is.
     #[inline]
-    fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
+    fn next_packet(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Option<Transmit> {
         self.abandon_messages(context);
         if self.re_configuration.is_some() {
             self.advance_re_configuration(None, context.now);
@@ -287,7 +156,17 @@ impl Association {
         self.put_shutdown_off(context);
         let data_path = self.data_path();
         let path_id = self.next_path(data_path, context.config)?;
-        let sends_data = data_path == Some(path_id);
+        self.bundle(path_id, data_path == Some(path_id), context, buffer)
+    }
+
+    /// A packet with all that is pending for the path `path_id`; DATA goes there if `sends_data`.
+    fn bundle(
+        &mut self,
+        path_id: PathId,
+        sends_data: bool,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Option<Transmit> {
         let mut size = self.paths.get(path_id)?.mtu();
         if !self.pending.is_empty() {
             // What waits fitted when it came; the path MTU may have shrunk since.
@@ -431,21 +310,10 @@ impl Association {
             .map(Path::id)
     }
 
-    /// The path of a chunk that is [`Pending`].
+    /// The path of a chunk that is pending.
     fn pending_path(&self) -> Option<PathId> {
-        if self.pending.is_empty() {
-            return None;
-        }
-        let has_source = |path: &PathId| self.paths.get(*path).is_some_and(Path::has_source);
-        let mut heartbeat_acks = self.pending.heartbeat_acks.iter().map(|(path, _)| *path);
-        let errors = self.pending.errors.as_ref().map(|(path, _)| *path);
-        let mut answers = self.pending.answers.iter().map(|(path, _)| *path);
-        self.pending
-            .cookie_ack
-            .filter(has_source)
-            .or_else(|| heartbeat_acks.find(has_source))
-            .or_else(|| errors.filter(|path| self.is_open(*path)))
-            .or_else(|| answers.find(has_source))
+        let has_source = |path| self.paths.get(path).is_some_and(Path::has_source);
+        self.pending.path(has_source, |path| self.is_open(path))
     }
 
     /// COOKIE ACK, HEARTBEAT ACKs, ERROR, answers, requests and HEARTBEAT for `path_id`.
@@ -460,7 +328,8 @@ impl Association {
             return;
         }
         if !self.pending.is_empty() {
-            self.write_pending(path_id, writer);
+            let is_open = self.is_open(path_id);
+            self.pending.write(path_id, is_open, writer);
         }
         self.write_requests(path_id, writer, context);
         if let Some(path) = self.paths.get_mut(path_id)
@@ -470,36 +339,6 @@ impl Association {
             // One that does not fit counts as sent: it will be missed and sent again.
             let _ = writer.heartbeat(&info);
         }
-    }
-
-    /// What is [`Pending`] for `path_id`.
-    fn write_pending(&mut self, path_id: PathId, writer: &mut PacketWriter<'_>) {
-        if self.pending.cookie_ack == Some(path_id) && writer.chunk(&Chunk::CookieAck).is_ok() {
-            self.pending.cookie_ack = None;
-        }
-        self.pending.heartbeat_acks.retain(|(path, parameters)| {
-            let chunk = Chunk::HeartbeatAck(Heartbeat {
-                parameters: Parameters::new(parameters),
-            });
-            *path != path_id || writer.chunk(&chunk).is_err()
-        });
-        if let Some((path, causes)) = &self.pending.errors
-            && *path == path_id
-            && self.is_open(path_id)
-        {
-            let chunk = Chunk::Error(OperationError {
-                causes: Causes::new(causes),
-            });
-            if writer.chunk(&chunk).is_ok() {
-                self.pending.errors = None;
-            }
-        }
-        let mut answers_fit = true;
-        self.pending.answers.retain(|(path, chunk)| {
-            let is_for_path = *path == path_id;
-            answers_fit &= !is_for_path || chunk.write(writer).is_ok();
-            !is_for_path || !answers_fit
-        });
     }
 
     /// A SACK when it is due, or when DATA goes out anyway and there is room for both

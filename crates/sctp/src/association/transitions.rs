@@ -2,8 +2,8 @@
 
 use super::control_queue::ControlQueue;
 use super::failed_messages::FailedMessage;
-use super::output::Pending;
 use super::path_id::PathId;
+use super::pending::Pending;
 use super::shutdown::Shutdown;
 use super::{Association, Context};
 use crate::packet::Cause;

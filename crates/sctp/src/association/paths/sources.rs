@@ -42,9 +42,11 @@ impl Association {
     /// A SHUTDOWN or SHUTDOWN ACK cannot leave now, because the peer's address is not confirmed or ours may
     /// not be the source. T2-shutdown runs as if it had been lost.
     pub(in crate::association) fn put_shutdown_off(&mut self, context: &Context<'_>) {
+        if !self.shutdown.is_due() {
+            return;
+        }
         let path_id = self.shutdown_path();
-        if self.shutdown.is_due()
-            && !self.is_open(path_id)
+        if !self.is_open(path_id)
             && let Some(path) = self.paths.get(path_id)
         {
             self.shutdown.sent(context.now, path.rto());
