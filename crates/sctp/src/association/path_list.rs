@@ -3,7 +3,8 @@
 use super::path::Path;
 use super::path_id::PathId;
 
-/// The paths of an association, in the order in which they were added.
+/// The paths of an association, in the order in which they were added. They are few: looking at one after
+/// another finds one.
 #[derive(Debug)]
 pub(crate) struct Paths {
     /// Ascending by [`PathId`].
@@ -34,9 +35,7 @@ impl Paths {
 
     /// Removes the path of that id; all others keep their ids.
     pub(crate) fn remove(&mut self, id: PathId) {
-        if let Some(position) = self.position(id) {
-            self.list.remove(position);
-        }
+        self.list.retain(|path| path.id() != id);
     }
 
     /// How many there are.
@@ -47,14 +46,13 @@ impl Paths {
     /// The path of that id, unless it was removed.
     #[inline]
     pub(crate) fn get(&self, id: PathId) -> Option<&Path> {
-        self.list.get(self.position(id)?)
+        self.list.iter().find(|path| path.id() == id)
     }
 
     /// The same, to be changed.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Path> {
-        let position = self.position(id)?;
-        self.list.get_mut(position)
+        self.list.iter_mut().find(|path| path.id() == id)
     }
 
     /// Bytes of the AUTH chunk that packets with user data carry beside it; 0 without one.
@@ -92,11 +90,6 @@ impl Paths {
     /// The path whose turn it is after `id`: the first one follows the last one.
     pub(crate) fn next_in_turn(&self, id: Option<PathId>) -> Option<PathId> {
         self.next_after(id).or_else(|| self.next_after(None))
-    }
-
-    #[inline]
-    fn position(&self, id: PathId) -> Option<usize> {
-        self.list.binary_search_by_key(&id, Path::id).ok()
     }
 }
 

@@ -179,17 +179,23 @@ impl ReceivedTsns {
     }
 
     /// Records a TSN that [`Self::classify`] found new.
+    #[inline]
     pub(crate) fn record(&mut self, tsn: Tsn) {
-        if tsn == self.cumulative.next() {
-            self.cumulative = tsn;
-            if let Some(range) = self.ranges.front().copied()
-                && range.first == tsn.next()
-            {
-                self.cumulative = range.last;
-                self.ranges.pop_front();
-            }
+        if tsn != self.cumulative.next() {
+            self.record_above(tsn);
             return;
         }
+        self.cumulative = tsn;
+        if let Some(range) = self.ranges.front().copied()
+            && range.first == tsn.next()
+        {
+            self.cumulative = range.last;
+            self.ranges.pop_front();
+        }
+    }
+
+    /// Records one above a hole.
+    fn record_above(&mut self, tsn: Tsn) {
         let above = self.ranges_before(tsn);
         let joins_upper = self
             .ranges

@@ -331,8 +331,8 @@ impl Receiver {
         self.buffered += size;
         self.promised = self.promised.saturating_sub(size);
         let waiting = self.streams.waiting();
+        let is_whole = message.is_some();
         let mut held_back = message.is_none();
-        let mut latest = data.message();
         if let Some(completed) = message {
             let CompletedMessage {
                 message, mid, tsns, ..
@@ -344,20 +344,25 @@ impl Receiver {
             };
             pushed.map_err(|_| NUMBER_REUSED)?;
             held_back = self.streams.waiting() > waiting;
-            latest.mid = self.streams.next_mid(latest.stream);
         }
         if !self.tsns.has_gaps() {
             self.out_of_order = 0;
         } else if held_back && data.tsn > self.tsns.cumulative() {
             self.out_of_order += size;
         }
-        if self.reassembly.is_stuck(self.tsns.cumulative()) {
-            return Err(FatalData::Violation(
-                "fragments that belong to no whole message",
-            ));
+        if !self.reassembly.is_empty() {
+            if self.reassembly.is_stuck(self.tsns.cumulative()) {
+                return Err(FatalData::Violation(
+                    "fragments that belong to no whole message",
+                ));
+            }
+            self.join_fragments(config);
+            let mut latest = data.message();
+            if is_whole {
+                latest.mid = self.streams.next_mid(latest.stream);
+            }
+            self.deliver_part(Some(latest), budget.saturating_sub(size), config);
         }
-        self.join_fragments(config);
-        self.deliver_part(Some(latest), budget.saturating_sub(size), config);
         Ok(Reception::Accepted)
     }
 

@@ -81,13 +81,13 @@ impl Receiver {
         config: &AssociationConfig,
     ) -> Result<(), FullBuffer> {
         let a_rwnd = config.a_rwnd as usize;
-        if tsn > self.tsns.highest() {
-            if self.buffered >= a_rwnd || self.held() >= config.max_received_messages {
-                return Err(FullBuffer::Association);
-            }
-            if self.window(budget, config) == 0 {
-                return Err(FullBuffer::Endpoint);
-            }
+        if tsn > self.tsns.highest() && self.window(budget, config) == 0 {
+            let is_full = self.buffered >= a_rwnd || self.held() >= config.max_received_messages;
+            return Err(if is_full {
+                FullBuffer::Association
+            } else {
+                FullBuffer::Endpoint
+            });
         }
         if size > self.share(budget, config) {
             return Err(FullBuffer::Endpoint);
