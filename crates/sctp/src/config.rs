@@ -14,7 +14,8 @@ use derive_setters::Setters;
 
 use crate::packet::{ChunkType, HmacIdentifier};
 use crate::{
-    ErrorDetectionMethod, Extensions, PrPolicy, ReConfigurationPolicy, StreamScheduler, TagOwner,
+    BufferSplitting, ErrorDetectionMethod, Extensions, PathScheduler, PrPolicy,
+    ReConfigurationPolicy, StreamScheduler, TagOwner,
 };
 
 pub use profile::{Profile, UnknownProfile};
@@ -108,6 +109,13 @@ pub struct AssociationConfig {
     pub nodelay: bool,
     /// Which stream sends next where several have something to send (RFC 8260 section 3).
     pub stream_scheduler: StreamScheduler,
+    /// Whether data goes over several paths at a time (concurrent multipath transfer). Without it, new data
+    /// goes to the primary path, and to another one while that fails (section 6.4).
+    pub cmt: bool,
+    /// Which of them the next new data goes to, with `cmt`.
+    pub path_scheduler: PathScheduler,
+    /// How they share the buffers, with `cmt`.
+    pub buffer_splitting: BufferSplitting,
     /// The largest user message, in bytes, in either direction. A peer that sends a larger one gets
     /// ABORT. Without partial delivery it is at most `a_rwnd`, and at most the larger one of
     /// the endpoint's `max_received_bytes` and `guaranteed_receive_bytes`, for a larger one could never be
@@ -253,6 +261,9 @@ impl Default for AssociationConfig {
             bundling: true,
             nodelay: true,
             stream_scheduler: StreamScheduler::default(),
+            cmt: false,
+            path_scheduler: PathScheduler::default(),
+            buffer_splitting: BufferSplitting::default(),
             max_message_size: 1 << 18,
             partial_delivery_point: usize::MAX,
             fragment_interleave: false,

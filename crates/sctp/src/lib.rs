@@ -21,6 +21,7 @@ mod congestion;
 mod endpoint;
 mod event;
 mod extensions;
+mod multipath;
 pub mod packet;
 mod protection;
 mod re_configuration;
@@ -40,6 +41,7 @@ pub use config::{
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use extensions::{Extensions, UnknownExtension};
+pub use multipath::{BufferSplitting, PathScheduler, UnknownBufferSplitting, UnknownPathScheduler};
 pub use protection::{AuthenticationIndication, ErrorDetectionMethod, KeyError};
 pub use re_configuration::{
     ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,

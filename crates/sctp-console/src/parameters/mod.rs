@@ -258,6 +258,8 @@ mod tests {
             "bytes" => ["12345", "12346"],
             "none|timed:TIME|rtx:N|prio:N" => ["timed:200ms", "rtx:2"],
             "name" => ["wfq", "rr"],
+            "path scheduler" => ["min-rtt", "blest"],
+            "none|send|receive|both" => ["send", "both"],
             "chunk types|none" => ["data,i-data", "130"],
             "algorithms" => ["sha-1,sha-256", "sha-1"],
             "none|dtls|tests" => ["dtls", "tests"],
@@ -366,6 +368,8 @@ mod tests {
         assert!(error("nodelay=maybe").contains("true or false"));
         assert!(error("extensions=quic").contains("pr, auth"));
         assert!(error("stream_scheduler=lifo").contains("fcfs"));
+        assert!(error("path_scheduler=lifo").contains("blest"));
+        assert!(error("buffer_splitting=all").contains("both"));
         assert!(error("re_configuration_policy=some").contains("add-streams"));
         assert!(error("default_pr_policy=rtx").contains("rtx:2"));
         assert!(error("auth_chunks=256").contains("i-data"));

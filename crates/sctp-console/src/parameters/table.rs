@@ -253,6 +253,24 @@ pub const PARAMETERS: &[Parameter] = &[
         field: Field::Words(words::STREAM_SCHEDULER),
     },
     Parameter {
+        name: "cmt",
+        meaning: "whether data goes over several paths at a time (concurrent multipath transfer)",
+        section: "",
+        field: Field::Flag(|config| &mut config.association.cmt),
+    },
+    Parameter {
+        name: "path_scheduler",
+        meaning: "which path sends next, with cmt: round-robin, min-rtt, ecf, blest or redundant",
+        section: "",
+        field: Field::Words(words::PATH_SCHEDULER),
+    },
+    Parameter {
+        name: "buffer_splitting",
+        meaning: "buffers that paths share in equal parts, with cmt: none, send, receive or both",
+        section: "",
+        field: Field::Words(words::BUFFER_SPLITTING),
+    },
+    Parameter {
         name: "re_configuration_policy",
         meaning: "requests granted to the peer: reset-streams, reset-association, add-streams",
         section: "RFC 6525 6.3.1",

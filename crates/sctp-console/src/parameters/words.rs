@@ -1,7 +1,9 @@
 //! The values of parameters that are words: extensions, schedulers, what peers may ask for.
 
 use sctp::packet::{ChunkType, HmacIdentifier};
-use sctp::{UnknownExtension, UnknownStreamScheduler};
+use sctp::{
+    UnknownBufferSplitting, UnknownExtension, UnknownPathScheduler, UnknownStreamScheduler,
+};
 use sctp_net::{EndpointConfig, ErrorDetectionMethod, PrPolicy, ReConfigurationPolicy};
 
 use super::value::{Words, parse_time, show_time};
@@ -43,6 +45,30 @@ pub(super) const STREAM_SCHEDULER: Words = Words {
         Ok(())
     },
     show: |config| config.association.stream_scheduler.to_string(),
+};
+
+/// The scheduler of paths.
+pub(super) const PATH_SCHEDULER: Words = Words {
+    unit: "path scheduler",
+    set: |config, text| {
+        let scheduler = text.parse();
+        config.association.path_scheduler =
+            scheduler.map_err(|error: UnknownPathScheduler| error.to_string())?;
+        Ok(())
+    },
+    show: |config| config.association.path_scheduler.to_string(),
+};
+
+/// The buffers that paths share.
+pub(super) const BUFFER_SPLITTING: Words = Words {
+    unit: "none|send|receive|both",
+    set: |config, text| {
+        let splitting = text.parse();
+        config.association.buffer_splitting =
+            splitting.map_err(|error: UnknownBufferSplitting| error.to_string())?;
+        Ok(())
+    },
+    show: |config| config.association.buffer_splitting.to_string(),
 };
 
 /// Which requests of the peer for streams are granted.
