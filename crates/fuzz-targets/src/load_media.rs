@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use load::media::{Clip, Codec, Epoch, Media, Mode, PacketBatch, Remote};
+use load::media::{Clip, Law, Epoch, Media, Mode, PacketBatch, Remote};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 
@@ -31,7 +31,7 @@ pub fn run(input: &[u8]) {
         let remote = Remote {
             rtp: peers[0],
             rtcp: peers[1],
-            codec: Codec::Pcmu,
+            codec: Law::Pcmu,
             ssrc,
             listens: true,
         };

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::g711::{CLOCK_RATE, Codec};
-use super::wav::{self, WavError};
+use media::g711::{CLOCK_RATE, Law};
+use media::wav::{self, WavError};
 
 /// The longest file that is read.
 const MAX_FILE_OCTETS: u64 = 256 << 20;
@@ -36,7 +36,7 @@ impl Clip {
     ///
     /// What is wrong with the file.
     pub fn wav(file: &[u8]) -> Result<Clip, WavError> {
-        Ok(Clip::of(&wav::read(file)?))
+        Ok(Clip::of(&wav::read(file)?.at_rate(CLOCK_RATE)))
     }
 
     /// Reads a WAV file.
@@ -63,14 +63,14 @@ impl Clip {
     /// the next position.
     pub(super) fn play(
         &self,
-        codec: Codec,
+        codec: Law,
         mut position: usize,
         count: usize,
         into: &mut Vec<u8>,
     ) -> usize {
         let coded = match codec {
-            Codec::Pcmu => &self.pcmu,
-            Codec::Pcma => &self.pcma,
+            Law::Pcmu => &self.pcmu,
+            Law::Pcma => &self.pcma,
         };
         let mut left = count;
         while left > 0 {
@@ -89,10 +89,10 @@ impl Clip {
 
     /// There is at least one sample: a tone has a second of them, and a file without is refused.
     fn of(samples: &[i16]) -> Clip {
-        let coded = |codec: Codec| samples.iter().map(|one| codec.encode(*one)).collect();
+        let coded = |codec: Law| samples.iter().map(|one| codec.encode(*one)).collect();
         Clip {
-            pcmu: coded(Codec::Pcmu),
-            pcma: coded(Codec::Pcma),
+            pcmu: coded(Law::Pcmu),
+            pcma: coded(Law::Pcma),
         }
     }
 }
@@ -104,11 +104,7 @@ mod tests {
     #[test]
     fn a_tone_is_loud_enough_and_crosses_zero_as_often_as_it_should() {
         let clip = Clip::tone(400);
-        let samples: Vec<i16> = clip
-            .pcma
-            .iter()
-            .map(|one| Codec::Pcma.decode(*one))
-            .collect();
+        let samples: Vec<i16> = clip.pcma.iter().map(|one| Law::Pcma.decode(*one)).collect();
         assert_eq!(samples.len(), 8000);
         let loudest = *samples.iter().max().unwrap();
         assert!((6000..7000).contains(&loudest), "{loudest}");
@@ -123,12 +119,12 @@ mod tests {
     fn it_plays_over_and_over() {
         let clip = Clip::of(&[0, 100, 200]);
         let mut played = Vec::new();
-        assert_eq!(clip.play(Codec::Pcmu, 2, 7, &mut played), 0);
-        let decoded: Vec<i16> = played.iter().map(|one| Codec::Pcmu.decode(*one)).collect();
+        assert_eq!(clip.play(Law::Pcmu, 2, 7, &mut played), 0);
+        let decoded: Vec<i16> = played.iter().map(|one| Law::Pcmu.decode(*one)).collect();
         assert_eq!(decoded.len(), 7);
         assert_eq!(decoded[1], 0);
         assert_eq!(decoded[0], decoded[3]);
-        assert_eq!(clip.play(Codec::Pcmu, 0, 1, &mut played), 1);
+        assert_eq!(clip.play(Law::Pcmu, 0, 1, &mut played), 1);
     }
 
     #[test]

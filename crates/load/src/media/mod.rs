@@ -45,17 +45,12 @@
 
 mod clip;
 mod epoch;
-mod g711;
 mod packet_batch;
 mod port;
-mod reception;
 mod remote;
 mod report;
-mod rtcp;
-mod rtp;
 mod stream;
 mod table;
-mod wav;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -67,16 +62,16 @@ use rand_chacha::ChaCha12Rng;
 
 pub use clip::Clip;
 pub use epoch::Epoch;
-pub use g711::Codec;
 pub use hdrhistogram::Histogram;
+pub use media::g711::Law;
+pub use media::wav::WavError;
 pub use packet_batch::{OutgoingPacket, PacketBatch};
 pub use port::{MediaConfig, MediaPort};
 pub use remote::{Remote, RemoteError, describe};
 pub use report::{MediaReport, MediaStatistics, Times};
-pub use wav::WavError;
 
-use rtcp::Compound;
-use rtp::RtpPacket;
+use media::rtcp::Compound;
+use media::rtp::{self, RtpPacket};
 use stream::Stream;
 pub use table::CallId;
 use table::Table;
@@ -256,7 +251,7 @@ impl Media {
             return;
         };
         let found = self.table.find(from, packet.ssrc, packet.sequence);
-        let Some(stream) = found.filter(|_| Codec::of_payload_type(packet.payload_type).is_some())
+        let Some(stream) = found.filter(|_| Law::of_payload_type(packet.payload_type).is_some())
         else {
             self.counters.strays.media += 1;
             return;

@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use udp_net::{DatagramSlice, PlainBatch, PlainSocket};
 
 use super::{
-    CallId, Clip, Codec, Epoch, Media, MediaCounters, MediaReport, Mode, OutgoingPacket,
-    PACKET_TIME, PacketBatch, Remote, describe,
+    CallId, Clip, Epoch, Law, Media, MediaCounters, MediaReport, Mode, OutgoingPacket, PACKET_TIME,
+    PacketBatch, Remote, describe,
 };
 
 /// How often a pair of ports is looked for, of which the first is even.
@@ -33,7 +33,7 @@ pub struct MediaConfig {
     /// The port of RTP, which is even; RTCP has the next one. 0 lets the system choose.
     pub port: u16,
     /// The codec that is offered.
-    pub codec: Codec,
+    pub codec: Law,
     /// What calls play.
     pub clip: Clip,
     /// Calls at a time; further ones have no media.
@@ -52,7 +52,7 @@ impl MediaConfig {
         MediaConfig {
             address,
             port: 0,
-            codec: Codec::default(),
+            codec: Law::default(),
             clip: Clip::tone(440),
             max_calls: 65_536,
             reports: true,
@@ -67,7 +67,7 @@ impl MediaConfig {
 pub struct MediaPort {
     shared: Arc<Shared>,
     address: SocketAddr,
-    codec: Codec,
+    codec: Law,
     thread: Option<JoinHandle<()>>,
 }
 

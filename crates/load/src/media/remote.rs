@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sip::sdp::{Connection, Direction, Media, Origin, RtpMap, Section, SessionDescription};
 
-use super::g711::{CLOCK_RATE, Codec};
+use media::g711::{CLOCK_RATE, Law};
 
 /// The other side of a call's media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Remote {
     /// Where its RTCP goes.
     pub rtcp: SocketAddr,
     /// The codec to send: the first of the description that is one of G.711's.
-    pub codec: Codec,
+    pub codec: Law,
     /// The source that it will send as, if it has said so (`a=ssrc`, RFC 5576 section 4.1).
     pub ssrc: Option<u32>,
     /// Whether it wants to hear something, and not only to be heard.
@@ -62,7 +62,7 @@ impl Remote {
             .ok_or(RemoteError::NoAddress)?;
         let codec = line
             .payload_types()
-            .find_map(Codec::of_payload_type)
+            .find_map(Law::of_payload_type)
             .ok_or(RemoteError::NoCodec)?;
         let rtp = SocketAddr::new(ip, line.port);
         let rtcp = if mux && section.attribute("rtcp-mux").is_some() {
@@ -87,7 +87,7 @@ impl Remote {
 
 /// Our description of a call's media: one codec, both ways, RTCP on the same port if the other side agrees,
 /// and the source that we send as.
-pub fn describe(address: IpAddr, port: u16, codec: Codec, ssrc: u32, session: u64) -> String {
+pub fn describe(address: IpAddr, port: u16, codec: Law, ssrc: u32, session: u64) -> String {
     let here = Connection::new(address);
     let mut description = SessionDescription::new(&Origin::new(session, session, here), here);
     let format = codec.payload_type().to_string();
@@ -132,7 +132,7 @@ mod tests {
         let remote = read("", true);
         assert_eq!(remote.rtp, "192.0.2.1:4000".parse().unwrap());
         assert_eq!(remote.rtcp, "192.0.2.1:4001".parse().unwrap());
-        assert_eq!(remote.codec, Codec::Pcma);
+        assert_eq!(remote.codec, Law::Pcma);
         assert_eq!(remote.ssrc, None);
         assert!(remote.listens);
         assert!(!read("a=sendonly\r\n", true).listens);
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn what_we_say_is_understood() {
-        let ours = describe("::1".parse().unwrap(), 7000, Codec::Pcmu, u32::MAX, 9);
+        let ours = describe("::1".parse().unwrap(), 7000, Law::Pcmu, u32::MAX, 9);
         let remote = Remote::read(ours.as_bytes(), true).unwrap();
         assert_eq!(
             remote,
             Remote {
                 rtp: "[::1]:7000".parse().unwrap(),
                 rtcp: "[::1]:7000".parse().unwrap(),
-                codec: Codec::Pcmu,
+                codec: Law::Pcmu,
                 ssrc: Some(u32::MAX),
                 listens: true,
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::reception::Counts;
+use media::reception::Counts;
 
 /// A sample of times in four numbers: many calls keep one each, so there is no room for more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::g711::CLOCK_RATE;
 use super::packet_batch::PacketBatch;
-use super::reception::{Arrival, Counts, Reception};
 use super::remote::Remote;
 use super::report::MediaReport;
-use super::rtcp::{self, Report, ReportBlock, SenderInfo};
-use super::rtp::RtpPacket;
 use super::{Clip, Epoch, Mode, PACKET_TIME};
+use media::g711::CLOCK_RATE;
+use media::reception::{Arrival, Counts, Reception};
+use media::rtcp::{self, Report, ReportBlock, SenderInfo};
+use media::rtp::RtpPacket;
 
 /// Samples in a packet, which are its octets, too.
 const PACKET_SAMPLES: u32 = CLOCK_RATE / 50;

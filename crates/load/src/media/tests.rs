@@ -72,7 +72,7 @@ impl Network {
         Remote {
             rtp: host.rtp,
             rtcp: host.rtcp,
-            codec: Codec::Pcma,
+            codec: Law::Pcma,
             ssrc: host.media.ssrc(call).filter(|_| named),
             listens: true,
         }

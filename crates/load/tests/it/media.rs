@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use load::media::{Codec, MediaConfig, MediaPort, MediaReport, Mode, Remote};
+use load::media::{Law, MediaConfig, MediaPort, MediaReport, Mode, Remote};
 use test_support::{Peer, free_udp_port, require_command};
 
 fn open() -> MediaPort {
@@ -65,7 +65,7 @@ fn goodbyes_are_said_although_the_port_is_closed() {
         let remote = Remote {
             rtp: address,
             rtcp: address,
-            codec: Codec::Pcma,
+            codec: Law::Pcma,
             ssrc: None,
             listens: true,
         };
@@ -131,7 +131,7 @@ fn sipps_echo_is_measured() {
     let remote = Remote {
         rtp: ([127, 0, 0, 1], media).into(),
         rtcp: ([127, 0, 0, 1], media + 1).into(),
-        codec: Codec::Pcma,
+        codec: Law::Pcma,
         ssrc: None,
         listens: true,
     };

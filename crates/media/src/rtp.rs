@@ -3,28 +3,28 @@
 use bytes::Buf;
 
 /// The version (RFC 3550 section 5.1), in the two bits where it stands.
-pub(super) const VERSION_BITS: u8 = 2 << 6;
+pub const VERSION_BITS: u8 = 2 << 6;
 
 /// A data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RtpPacket<'a> {
+pub struct RtpPacket<'a> {
     /// The marker; audio without silence suppression never sets it (RFC 3551 section 4.1).
-    pub(super) marker: bool,
+    pub marker: bool,
     /// What the payload is.
-    pub(super) payload_type: u8,
+    pub payload_type: u8,
     /// One more with each packet, modulo 2¹⁶.
-    pub(super) sequence: u16,
+    pub sequence: u16,
     /// When the first octet was sampled, in ticks of the codec's clock from a random beginning.
-    pub(super) timestamp: u32,
+    pub timestamp: u32,
     /// Whose packets these are.
-    pub(super) ssrc: u32,
+    pub ssrc: u32,
     /// Contributing sources, extension and padding left out.
-    pub(super) payload: &'a [u8],
+    pub payload: &'a [u8],
 }
 
 /// Whether a packet that came to a port for both is one of RTCP: its packet type is where RTP has marker
 /// and payload type, of which those that would look like it are not used (RFC 5761 section 4).
-pub(super) fn is_rtcp(octets: &[u8]) -> bool {
+pub fn is_rtcp(octets: &[u8]) -> bool {
     octets
         .get(1)
         .is_some_and(|second| (192..=223).contains(second))
@@ -32,7 +32,7 @@ pub(super) fn is_rtcp(octets: &[u8]) -> bool {
 
 impl<'a> RtpPacket<'a> {
     /// Reads a packet; `None` when it fails one of the checks of RFC 3550 appendix A.1 that need no memory.
-    pub(super) fn read(octets: &'a [u8]) -> Option<RtpPacket<'a>> {
+    pub fn read(octets: &'a [u8]) -> Option<RtpPacket<'a>> {
         let mut rest = octets;
         let first = rest.try_get_u8().ok()?;
         let second = rest.try_get_u8().ok()?;
@@ -70,14 +70,13 @@ impl<'a> RtpPacket<'a> {
     }
 
     /// Appends the packet as it goes over the wire.
-    #[cfg(test)]
-    pub(super) fn write(&self, into: &mut Vec<u8>) {
+    pub fn write(&self, into: &mut Vec<u8>) {
         self.write_header(into);
         into.extend_from_slice(self.payload);
     }
 
     /// Appends the header of the packet; its payload follows.
-    pub(super) fn write_header(&self, into: &mut Vec<u8>) {
+    pub fn write_header(&self, into: &mut Vec<u8>) {
         let marker = u8::from(self.marker) << 7;
         into.extend([VERSION_BITS, marker | self.payload_type & 0x7f]);
         into.extend(self.sequence.to_be_bytes());

@@ -1,6 +1,7 @@
 //! WAV files: sound in RIFF chunks.
 
-use super::g711::{CLOCK_RATE, Codec};
+use crate::g711::Law;
+use crate::resample::resample;
 
 /// Formats of the `fmt ` chunk.
 const FORMAT_PCM: u16 = 1;
@@ -9,8 +10,46 @@ const FORMAT_MU_LAW: u16 = 7;
 /// The format stands in the extension of the chunk.
 const FORMAT_EXTENSIBLE: u16 = 0xfffe;
 
-/// The longest sound that is used: an hour.
-const MAX_SAMPLES: usize = 3_600 * CLOCK_RATE as usize;
+/// The longest sound that is used, in seconds: an hour.
+const MAX_SECONDS: usize = 3_600;
+/// The highest rate that is read, in samples a second.
+const MAX_RATE: u32 = 384_000;
+
+/// A sound of one channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sound {
+    /// Samples a second.
+    pub sample_rate: u32,
+    /// Linear samples.
+    pub samples: Vec<i16>,
+}
+
+impl Sound {
+    /// The samples of this sound at another rate.
+    pub fn at_rate(self, sample_rate: u32) -> Vec<i16> {
+        resample(self.samples, self.sample_rate, sample_rate)
+    }
+
+    /// The sound as a WAV file with linear samples of 16 bits.
+    pub fn to_wav(&self) -> Vec<u8> {
+        let octets = u32::try_from(2 * self.samples.len()).unwrap_or(u32::MAX);
+        let mut file = Vec::with_capacity(44 + 2 * self.samples.len());
+        file.extend(b"RIFF");
+        file.extend(octets.saturating_add(36).to_le_bytes());
+        file.extend(b"WAVEfmt ");
+        file.extend(16_u32.to_le_bytes());
+        file.extend(FORMAT_PCM.to_le_bytes());
+        file.extend(1_u16.to_le_bytes());
+        file.extend(self.sample_rate.to_le_bytes());
+        file.extend(self.sample_rate.saturating_mul(2).to_le_bytes());
+        file.extend(2_u16.to_le_bytes());
+        file.extend(16_u16.to_le_bytes());
+        file.extend(b"data");
+        file.extend(octets.to_le_bytes());
+        file.extend(self.samples.iter().flat_map(|sample| sample.to_le_bytes()));
+        file
+    }
+}
 
 /// Why a file cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,15 +74,12 @@ pub enum WavError {
     Empty,
 }
 
-/// Samples of 16 bits at 8,000 a second.
-///
-/// Several channels are mixed into one. Another rate is converted along straight lines between samples,
-/// which is good enough for a sound that nobody judges by ear.
+/// Reads a file; several channels are mixed into one.
 ///
 /// # Errors
 ///
 /// What is wrong with the file.
-pub(super) fn read(file: &[u8]) -> Result<Vec<i16>, WavError> {
+pub fn read(file: &[u8]) -> Result<Sound, WavError> {
     let (riff, chunks) = file.split_first_chunk::<12>().ok_or(WavError::NoWav)?;
     if !riff.starts_with(b"RIFF") || !riff.ends_with(b"WAVE") {
         return Err(WavError::NoWav);
@@ -51,11 +87,14 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<i16>, WavError> {
     let format = chunk(chunks, b"fmt ").ok_or(WavError::Chunk("fmt "))?;
     let format = Format::read(format).ok_or(WavError::Chunk("fmt "))?;
     let data = chunk(chunks, b"data").ok_or(WavError::Chunk("data"))?;
-    let samples = resample(format.samples(data)?, format.rate);
+    let samples = format.samples(data)?;
     if samples.is_empty() {
         return Err(WavError::Empty);
     }
-    Ok(samples)
+    Ok(Sound {
+        sample_rate: format.rate,
+        samples,
+    })
 }
 
 /// The content of the first chunk of a kind; one that is cut short is as long as it is, since recorders
@@ -96,7 +135,8 @@ impl Format {
             rate: u32::from_le_bytes(*rate),
             bits: half(14)?,
         };
-        (format.channels > 0 && format.rate > 0).then_some(format)
+        let is_sound = format.channels > 0 && (1..=MAX_RATE).contains(&format.rate);
+        is_sound.then_some(format)
     }
 
     /// One channel, at the file's own rate.
@@ -114,11 +154,11 @@ impl Format {
             },
             (FORMAT_A_LAW, 8) => |octets| {
                 let sample = octets.first().copied();
-                sample.map_or(0, |sample| Codec::Pcma.decode(sample))
+                sample.map_or(0, |sample| Law::Pcma.decode(sample))
             },
             (FORMAT_MU_LAW, 8) => |octets| {
                 let sample = octets.first().copied();
-                sample.map_or(0, |sample| Codec::Pcmu.decode(sample))
+                sample.map_or(0, |sample| Law::Pcmu.decode(sample))
             },
             (tag, bits) => {
                 return Err(WavError::Format {
@@ -130,31 +170,10 @@ impl Format {
             let sum: i64 = frame.chunks(octets).map(|one| i64::from(sample(one))).sum();
             (sum / self.channels as i64) as i16
         };
-        let most = MAX_SAMPLES.saturating_mul(self.rate as usize / CLOCK_RATE as usize + 1);
+        let most = MAX_SECONDS.saturating_mul(self.rate as usize);
         let frames = data.chunks_exact(octets * self.channels);
         Ok(frames.take(most).map(mix).collect())
     }
-}
-
-/// Converts to 8,000 samples a second.
-fn resample(samples: Vec<i16>, rate: u32) -> Vec<i16> {
-    if rate == CLOCK_RATE {
-        return samples;
-    }
-    let (from, to) = (u64::from(rate), u64::from(CLOCK_RATE));
-    let length = (samples.len() as u64 * to / from).min(MAX_SAMPLES as u64);
-    let at = |index: u64| {
-        let index = usize::try_from(index).unwrap_or(usize::MAX);
-        i64::from(samples.get(index).or(samples.last()).copied().unwrap_or(0))
-    };
-    (0..length)
-        .map(|index| {
-            let place = index * from;
-            let (whole, part) = (place / to, (place % to) as i64);
-            let (one, next) = (at(whole), at(whole + 1));
-            (one + (next - one) * part / to as i64) as i16
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -182,6 +201,10 @@ mod tests {
         file
     }
 
+    fn samples(file: &[u8]) -> Vec<i16> {
+        read(file).unwrap().samples
+    }
+
     #[test]
     fn linear_samples_are_read() {
         let data: Vec<u8> = [100_i16, -100, 32_767, -32_768]
@@ -189,37 +212,38 @@ mod tests {
             .flat_map(|sample| sample.to_le_bytes())
             .collect();
         assert_eq!(
-            read(&wav(1, 1, 8000, 16, &data)).unwrap(),
+            samples(&wav(1, 1, 8000, 16, &data)),
             [100, -100, 32_767, -32_768]
         );
-        assert_eq!(read(&wav(1, 2, 8000, 16, &data)).unwrap(), [0, 0]);
+        assert_eq!(samples(&wav(1, 2, 8000, 16, &data)), [0, 0]);
         assert_eq!(
-            read(&wav(1, 1, 8000, 8, &[128, 255, 0])).unwrap(),
+            samples(&wav(1, 1, 8000, 8, &[128, 255, 0])),
             [0, 32_512, -32_768]
         );
     }
 
     #[test]
     fn what_is_coded_already_is_decoded() {
-        assert_eq!(read(&wav(6, 1, 8000, 8, &[0xd5])).unwrap(), [8]);
-        assert_eq!(
-            read(&wav(7, 1, 8000, 8, &[0xff, 0x00])).unwrap(),
-            [0, -32_124]
-        );
+        assert_eq!(samples(&wav(6, 1, 8000, 8, &[0xd5])), [8]);
+        assert_eq!(samples(&wav(7, 1, 8000, 8, &[0xff, 0x00])), [0, -32_124]);
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let sound = Sound {
+            sample_rate: 16_000,
+            samples: vec![1, -1, i16::MAX, i16::MIN],
+        };
+        assert_eq!(read(&sound.to_wav()), Ok(sound));
     }
 
     #[test]
     fn another_rate_is_converted() {
-        let data: Vec<u8> = (0..16_i16).flat_map(|n| (n * 10).to_le_bytes()).collect();
-        assert_eq!(
-            read(&wav(1, 1, 16_000, 16, &data)).unwrap(),
-            [0, 20, 40, 60, 80, 100, 120, 140]
-        );
-        let slow: Vec<u8> = [0_i16, 100].iter().flat_map(|n| n.to_le_bytes()).collect();
-        assert_eq!(
-            read(&wav(1, 1, 4000, 16, &slow)).unwrap(),
-            [0, 50, 100, 100]
-        );
+        let sound = Sound {
+            sample_rate: 16_000,
+            samples: vec![0; 1_600],
+        };
+        assert_eq!(sound.at_rate(8_000), [0; 800]);
     }
 
     #[test]
@@ -246,11 +270,11 @@ mod tests {
             let mut file = if head {
                 wav(tag, channels, rate % 200_000, bits, &data)
             } else {
-                data
+                data.clone()
             };
             file.truncate(cut);
-            if let Ok(samples) = read(&file) {
-                prop_assert!(!samples.is_empty() && samples.len() <= MAX_SAMPLES);
+            if let Ok(sound) = read(&file) {
+                prop_assert!(!sound.samples.is_empty() && sound.samples.len() <= data.len());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut};
 
-use super::rtp::VERSION_BITS;
+use crate::rtp::VERSION_BITS;
 
 /// Packet types (RFC 3550 section 12.1).
 const SENDER_REPORT: u8 = 200;
@@ -18,60 +18,60 @@ const BLOCK_OCTETS: usize = 24;
 
 /// What a sender says of its packets (RFC 3550 section 6.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SenderInfo {
+pub struct SenderInfo {
     /// When the report was sent, as an NTP timestamp.
-    pub(super) ntp: u64,
+    pub ntp: u64,
     /// The same moment in the units of the data packets' timestamps.
-    pub(super) rtp: u32,
+    pub rtp: u32,
     /// Data packets sent so far.
-    pub(super) packets: u32,
+    pub packets: u32,
     /// Octets of payload in them.
-    pub(super) octets: u32,
+    pub octets: u32,
 }
 
 /// What a receiver says of a source's packets (RFC 3550 section 6.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ReportBlock {
+pub struct ReportBlock {
     /// Whose packets.
-    pub(super) ssrc: u32,
+    pub ssrc: u32,
     /// Lost since the last report, in parts of 256.
-    pub(super) fraction_lost: u8,
+    pub fraction_lost: u8,
     /// Lost since the beginning, a number of 24 bits; copies make it smaller.
-    pub(super) cumulative_lost: i32,
+    pub cumulative_lost: i32,
     /// The highest sequence number with the count of its cycles.
-    pub(super) highest_sequence: u32,
+    pub highest_sequence: u32,
     /// In ticks of the timestamp.
-    pub(super) jitter: u32,
+    pub jitter: u32,
     /// The middle of the NTP timestamp of the last sender report, or 0.
-    pub(super) last_sender_report: u32,
+    pub last_sender_report: u32,
     /// How long ago that came, in units of 1/65,536 s.
-    pub(super) delay_since: u32,
+    pub delay_since: u32,
 }
 
 /// A report: of a sender if it has sender information, otherwise of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Report {
+pub struct Report {
     /// Who reports.
-    pub(super) ssrc: u32,
+    pub ssrc: u32,
     /// What it has sent.
-    pub(super) sender: Option<SenderInfo>,
+    pub sender: Option<SenderInfo>,
     /// What it has received; at most 31.
-    pub(super) blocks: Vec<ReportBlock>,
+    pub blocks: Vec<ReportBlock>,
 }
 
 /// What matters of a compound packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Compound {
+pub struct Compound {
     /// Reports, of which the first packet is one.
-    pub(super) reports: Vec<Report>,
+    pub reports: Vec<Report>,
     /// Sources that say goodbye.
-    pub(super) goodbyes: Vec<u32>,
+    pub goodbyes: Vec<u32>,
 }
 
 impl Compound {
     /// Reads a compound packet. Types that are not looked at are skipped (RFC 3550 section 6.1); `None`
     /// when it fails one of the checks of appendix A.2.
-    pub(super) fn read(octets: &[u8]) -> Option<Compound> {
+    pub fn read(octets: &[u8]) -> Option<Compound> {
         let mut compound = Compound::default();
         let mut rest = octets;
         while !rest.is_empty() {
@@ -109,7 +109,7 @@ impl Compound {
 
 /// Appends a compound packet: the report, the source's name, and its farewell if this is the last one
 /// (RFC 3550 section 6.1).
-pub(super) fn write(octets: &mut Vec<u8>, report: &Report, cname: &str, goodbye: bool) {
+pub fn write(octets: &mut Vec<u8>, report: &Report, cname: &str, goodbye: bool) {
     let blocks = report.blocks.len().min(31);
     let sender_words = if report.sender.is_some() { 5 } else { 0 };
     let kind = match report.sender {

@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Samples a second, and ticks a second of the RTP timestamp (RFC 3551 table 4).
-pub(super) const CLOCK_RATE: u32 = 8_000;
+pub const CLOCK_RATE: u32 = 8_000;
 
 /// Which law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Codec {
+pub enum Law {
     /// µ-law: North America and Japan.
     #[default]
     Pcmu,
@@ -16,20 +16,20 @@ pub enum Codec {
     Pcma,
 }
 
-impl Codec {
+impl Law {
     /// The static payload type (RFC 3551 table 4).
     pub fn payload_type(self) -> u8 {
         match self {
-            Codec::Pcmu => 0,
-            Codec::Pcma => 8,
+            Law::Pcmu => 0,
+            Law::Pcma => 8,
         }
     }
 
     /// The codec of a static payload type.
-    pub fn of_payload_type(payload_type: u8) -> Option<Codec> {
+    pub fn of_payload_type(payload_type: u8) -> Option<Law> {
         match payload_type {
-            0 => Some(Codec::Pcmu),
-            8 => Some(Codec::Pcma),
+            0 => Some(Law::Pcmu),
+            8 => Some(Law::Pcma),
             _ => None,
         }
     }
@@ -37,45 +37,47 @@ impl Codec {
     /// The encoding's name, as `a=rtpmap` has it.
     pub fn encoding(self) -> &'static str {
         match self {
-            Codec::Pcmu => "PCMU",
-            Codec::Pcma => "PCMA",
+            Law::Pcmu => "PCMU",
+            Law::Pcma => "PCMA",
         }
     }
 
     /// A linear sample of 16 bits as an octet.
     pub fn encode(self, sample: i16) -> u8 {
         match self {
-            Codec::Pcmu => encode_mu(sample),
-            Codec::Pcma => encode_a(sample),
+            Law::Pcmu => encode_mu(sample),
+            Law::Pcma => encode_a(sample),
         }
     }
 
     /// The linear sample that an octet stands for.
     pub fn decode(self, octet: u8) -> i16 {
         match self {
-            Codec::Pcmu => decode_mu(octet),
-            Codec::Pcma => decode_a(octet),
+            Law::Pcmu => decode_mu(octet),
+            Law::Pcma => decode_a(octet),
         }
     }
 }
 
-impl fmt::Display for Codec {
+impl fmt::Display for Law {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Codec::Pcmu => "pcmu",
-            Codec::Pcma => "pcma",
+            Law::Pcmu => "pcmu",
+            Law::Pcma => "pcma",
         })
     }
 }
 
-impl FromStr for Codec {
+impl FromStr for Law {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Codec, String> {
+    fn from_str(text: &str) -> Result<Law, String> {
         match text.to_ascii_lowercase().as_str() {
-            "pcmu" => Ok(Codec::Pcmu),
-            "pcma" => Ok(Codec::Pcma),
-            _ => Err(format!("\"{text}\" is not a codec: use pcmu or pcma")),
+            "pcmu" => Ok(Law::Pcmu),
+            "pcma" => Ok(Law::Pcma),
+            _ => Err(format!(
+                "\"{text}\" is not a law of G.711: use pcmu or pcma"
+            )),
         }
     }
 }
@@ -141,15 +143,15 @@ mod tests {
 
     #[test]
     fn silence_and_the_loudest_have_their_codes() {
-        assert_eq!(Codec::Pcmu.encode(0), 0xff);
-        assert_eq!(Codec::Pcmu.encode(i16::MAX), 0x80);
-        assert_eq!(Codec::Pcmu.encode(i16::MIN), 0x00);
-        assert_eq!(Codec::Pcmu.decode(0x00), -32_124);
-        assert_eq!(Codec::Pcma.encode(0), 0xd5);
-        assert_eq!(Codec::Pcma.encode(-1), 0x55);
-        assert_eq!(Codec::Pcma.encode(i16::MAX), 0xaa);
-        assert_eq!(Codec::Pcma.encode(i16::MIN), 0x2a);
-        assert_eq!(Codec::Pcma.decode(0xaa), 32_256);
+        assert_eq!(Law::Pcmu.encode(0), 0xff);
+        assert_eq!(Law::Pcmu.encode(i16::MAX), 0x80);
+        assert_eq!(Law::Pcmu.encode(i16::MIN), 0x00);
+        assert_eq!(Law::Pcmu.decode(0x00), -32_124);
+        assert_eq!(Law::Pcma.encode(0), 0xd5);
+        assert_eq!(Law::Pcma.encode(-1), 0x55);
+        assert_eq!(Law::Pcma.encode(i16::MAX), 0xaa);
+        assert_eq!(Law::Pcma.encode(i16::MIN), 0x2a);
+        assert_eq!(Law::Pcma.decode(0xaa), 32_256);
     }
 
     #[test]
@@ -157,15 +159,15 @@ mod tests {
         for octet in 0..=u8::MAX {
             // µ-law has two zeros, and the negative one is written as the positive one.
             if octet != 0x7f {
-                assert_eq!(Codec::Pcmu.encode(Codec::Pcmu.decode(octet)), octet);
+                assert_eq!(Law::Pcmu.encode(Law::Pcmu.decode(octet)), octet);
             }
-            assert_eq!(Codec::Pcma.encode(Codec::Pcma.decode(octet)), octet);
+            assert_eq!(Law::Pcma.encode(Law::Pcma.decode(octet)), octet);
         }
     }
 
     #[test]
     fn a_sample_keeps_its_size_but_for_a_step() {
-        for codec in [Codec::Pcmu, Codec::Pcma] {
+        for codec in [Law::Pcmu, Law::Pcma] {
             for sample in (i16::MIN..=i16::MAX).step_by(7) {
                 let decoded = i32::from(codec.decode(codec.encode(sample)));
                 let error = (decoded - i32::from(sample)).abs();
@@ -178,9 +180,9 @@ mod tests {
 
     #[test]
     fn codecs_are_named() {
-        assert_eq!("PCMA".parse(), Ok(Codec::Pcma));
-        assert!("opus".parse::<Codec>().is_err());
-        assert_eq!(Codec::of_payload_type(0), Some(Codec::Pcmu));
-        assert_eq!(Codec::of_payload_type(96), None);
+        assert_eq!("PCMA".parse(), Ok(Law::Pcma));
+        assert!("opus".parse::<Law>().is_err());
+        assert_eq!(Law::of_payload_type(0), Some(Law::Pcmu));
+        assert_eq!(Law::of_payload_type(96), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::g711::CLOCK_RATE;
+use crate::g711::CLOCK_RATE;
 
 /// How far a sequence number may be ahead of the highest one (RFC 3550 appendix A.1).
 const MAX_DROPOUT: u16 = 3_000;
@@ -13,7 +13,7 @@ const MIN_SEQUENTIAL: u8 = 2;
 
 /// The packets of one source as they come.
 #[derive(Clone, Debug)]
-pub(super) struct Reception {
+pub struct Reception {
     /// In sequence, until the source is valid.
     probation: u8,
     base: u16,
@@ -39,7 +39,7 @@ pub(super) struct Reception {
 
 /// What a packet is to its source's others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub enum Arrival {
     /// One that counts.
     New,
     /// One that has come before.
@@ -50,20 +50,20 @@ pub(super) enum Arrival {
 
 /// What became of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub struct Counts {
     /// Packets that came, each counted once.
-    pub(super) received: u64,
+    pub received: u64,
     /// Packets from the first number to the highest.
-    pub(super) expected: u64,
+    pub expected: u64,
     /// Further copies.
-    pub(super) duplicates: u64,
+    pub duplicates: u64,
     /// Came after one with a higher number.
-    pub(super) reordered: u64,
+    pub reordered: u64,
 }
 
 impl Counts {
     /// Adds those of another source, or time.
-    pub(super) fn add(&mut self, other: &Counts) {
+    pub fn add(&mut self, other: &Counts) {
         self.received += other.received;
         self.expected += other.expected;
         self.duplicates += other.duplicates;
@@ -74,7 +74,7 @@ impl Counts {
 impl Reception {
     /// A source whose first packet has this number; `known` when signalling has told of it, so that its
     /// first packet counts.
-    pub(super) fn new(sequence: u16, known: bool) -> Reception {
+    pub fn new(sequence: u16, known: bool) -> Reception {
         let mut reception = Reception {
             probation: if known { 0 } else { MIN_SEQUENTIAL },
             base: sequence,
@@ -100,7 +100,7 @@ impl Reception {
 
     /// A packet came. This is `update_seq` of RFC 3550 appendix A.1, which takes no notice of copies, and the
     /// estimate of appendix A.8.
-    pub(super) fn arrived(&mut self, now: Instant, sequence: u16, timestamp: u32) -> Arrival {
+    pub fn arrived(&mut self, now: Instant, sequence: u16, timestamp: u32) -> Arrival {
         if self.probation > 0 {
             if sequence == self.highest.wrapping_add(1) {
                 self.probation -= 1;
@@ -155,7 +155,7 @@ impl Reception {
     }
 
     /// What became of all packets.
-    pub(super) fn counts(&self) -> Counts {
+    pub fn counts(&self) -> Counts {
         let mut counts = self.earlier;
         if self.probation == 0 {
             counts.add(&Counts {
@@ -169,29 +169,29 @@ impl Reception {
     }
 
     /// Interarrival jitter now, in ticks of the timestamp (RFC 3550 section 6.4.1).
-    pub(super) fn jitter_ticks(&self) -> f64 {
+    pub fn jitter_ticks(&self) -> f64 {
         self.jitter
     }
 
     /// Interarrival jitter now, and the largest that it has been.
-    pub(super) fn jitter(&self) -> (Duration, Duration) {
+    pub fn jitter(&self) -> (Duration, Duration) {
         let time = |ticks: f64| Duration::from_secs_f64(ticks / f64::from(CLOCK_RATE));
         (time(self.jitter), time(self.jitter_max))
     }
 
     /// The highest number with its cycles above it.
-    pub(super) fn highest(&self) -> u32 {
+    pub fn highest(&self) -> u32 {
         self.cycles << 16 | u32::from(self.highest)
     }
 
     /// Whether there is something to report.
-    pub(super) fn is_valid(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.probation == 0 && self.received > 0
     }
 
     /// Lost since the last time that this was asked for, in parts of 256, and since the beginning, by the
     /// definition of RFC 3550 appendix A.3: copies make up for losses.
-    pub(super) fn losses(&mut self) -> (u8, i32) {
+    pub fn losses(&mut self) -> (u8, i32) {
         let expected = self.expected();
         let expected_since = expected - self.expected_before.min(expected);
         let received_since = self.received - self.received_before;
