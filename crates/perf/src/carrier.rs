@@ -126,6 +126,7 @@ pub(crate) fn association_config(test: &TestParameters) -> EndpointConfig {
     extensions.interleaving = test.interleave;
     extensions.partial_reliability = test.lifetime.is_some();
     default
+        .profile(test.profile.unwrap_or_default())
         .extensions(extensions)
         .stream_scheduler(test.scheduler.unwrap_or_default())
         .a_rwnd(u32::try_from(window).unwrap_or(u32::MAX))

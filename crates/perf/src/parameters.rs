@@ -1,8 +1,10 @@
 //! What a test is to do, as the client asks for it and the server agrees to it.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
-use sctp_net::StreamScheduler;
+use sctp_net::{Profile, StreamScheduler};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Bitrate, Protocol};
@@ -68,10 +70,18 @@ pub struct TestParameters {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        serialize_with = "name_of_scheduler",
-        deserialize_with = "scheduler_of_name"
+        serialize_with = "to_name",
+        deserialize_with = "from_name"
     )]
     pub scheduler: Option<StreamScheduler>,
+    /// The timers and the loss recovery of SCTP; `None` for those of RFC 9260.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "to_name",
+        deserialize_with = "from_name"
+    )]
+    pub profile: Option<Profile>,
     /// Whether SCTP messages of different streams are interleaved (RFC 8260).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interleave: bool,
@@ -98,6 +108,7 @@ impl TestParameters {
             reverse: false,
             window: None,
             scheduler: None,
+            profile: None,
             interleave: false,
             lifetime: None,
         }
@@ -146,10 +157,13 @@ impl TestParameters {
                 self.protocol
             ));
         }
-        let is_extended = self.scheduler.is_some() || self.interleave || self.lifetime.is_some();
+        let is_extended = self.scheduler.is_some()
+            || self.profile.is_some()
+            || self.interleave
+            || self.lifetime.is_some();
         if self.protocol != Protocol::Sctp && is_extended {
             return Err(format!(
-                "{} has no scheduler, no interleaving and no lifetime of messages: those are sctp's",
+                "{} has no scheduler, no profile, no interleaving and no lifetime of messages: those are sctp's",
                 self.protocol
             ));
         }
@@ -190,20 +204,20 @@ impl TestParameters {
     }
 }
 
-fn name_of_scheduler<S: Serializer>(
-    scheduler: &Option<StreamScheduler>,
+fn to_name<T: fmt::Display, S: Serializer>(
+    value: &Option<T>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let name = scheduler.as_ref().map(StreamScheduler::to_string);
+    let name = value.as_ref().map(T::to_string);
     name.serialize(serializer)
 }
 
-fn scheduler_of_name<'de, D: Deserializer<'de>>(
+fn from_name<'de, T: FromStr<Err: fmt::Display>, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<Option<StreamScheduler>, D::Error> {
+) -> Result<Option<T>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
-    let scheduler = name.map(|name| name.parse()).transpose();
-    scheduler.map_err(serde::de::Error::custom)
+    let value = name.map(|name| name.parse()).transpose();
+    value.map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]
@@ -280,10 +294,11 @@ mod tests {
     fn what_extensions_do_is_asked_for_only_where_it_is_wanted() {
         let mut parameters = TestParameters::new(Protocol::Sctp);
         let plain = serde_json::to_string(&parameters).unwrap();
-        for name in ["scheduler", "interleave", "lifetime"] {
+        for name in ["scheduler", "profile", "interleave", "lifetime"] {
             assert!(!plain.contains(name), "{plain}");
         }
         parameters.scheduler = Some(StreamScheduler::WeightedFairQueueing);
+        parameters.profile = Some(Profile::Signalling);
         parameters.interleave = true;
         parameters.lifetime = Some(Duration::from_millis(200));
         for parameters in [parameters, serde_json::from_str(&plain).unwrap()] {

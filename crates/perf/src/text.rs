@@ -60,6 +60,9 @@ pub fn plan_line(target: &str, test: &TestParameters) -> String {
     if let Some(scheduler) = test.scheduler {
         parts.push(format!("scheduler {scheduler}"));
     }
+    if let Some(profile) = test.profile {
+        parts.push(format!("profile {profile}"));
+    }
     if test.interleave {
         parts.push("interleaved".into());
     }

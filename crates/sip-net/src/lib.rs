@@ -64,9 +64,8 @@ pub use config::{
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
 pub use listen::{Listen, ListenParseError};
 pub use sctp::SctpAssociation;
-pub use sctp_net::Tap;
 pub use sctp_net::{
-    AssociationState, AssociationStatistics, AssociationStatus, PathState, PathStatus,
+    AssociationState, AssociationStatistics, AssociationStatus, PathState, PathStatus, Profile, Tap,
 };
 pub use start_error::{StartError, StartProblem};
 pub use statistics::WireStatistics;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lab::demo::{Associations, End, Options};
+use sctp_net::Profile;
 use sip::Transport;
 
 use crate::pcap::{self, PcapOptions};
@@ -61,6 +62,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TRANSPORT,…", value_delimiter = ',', value_parser = transport,
           default_value = "udp,tcp,sctp")]
     transport: Vec<Transport>,
+
+    /// Timers and loss recovery of SCTP, of signalling and rfc9260
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "signalling,rfc9260"
+    )]
+    profile: Vec<Profile>,
 
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
@@ -118,6 +128,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         loss: arguments.loss,
         delay: arguments.delay,
         transports: arguments.transport,
+        profiles: arguments.profile,
         seed: arguments.seed,
     };
     if let Err(error) = options.check() {

@@ -14,7 +14,8 @@ use sctp_console::{
     Address, Carrier, Options, Outcome, Over, Parameter, Service, Target, Terminal,
 };
 use sctp_net::{
-    DEFAULT_ENCAPSULATION_PORT, EndpointConfig, Extensions, ReConfigurationPolicy, StreamScheduler,
+    DEFAULT_ENCAPSULATION_PORT, EndpointConfig, Extensions, Profile, ReConfigurationPolicy,
+    StreamScheduler,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -119,6 +120,10 @@ struct Common {
     /// --set re_configuration_policy says otherwise.
     #[arg(long, value_name = "LIST")]
     extension: Option<Extensions>,
+
+    /// Timers and loss recovery: rfc9260 or signalling; --set changes single ones
+    #[arg(long, value_name = "NAME", default_value_t = Profile::Rfc9260)]
+    profile: Profile,
 
     /// The scheduler of the streams (RFC 8260): fcfs, rr, rr-pkt, prio, fc or wfq [default: fcfs]
     #[arg(long, value_name = "NAME")]
@@ -386,7 +391,7 @@ impl Common {
 
     /// The protocol parameters; ends the program when they are asked for, or do not go together.
     fn config(&self, command: &str) -> EndpointConfig {
-        let mut config = EndpointConfig::default();
+        let mut config = EndpointConfig::default().profile(self.profile);
         if let Some(streams) = self.streams {
             config.association.outbound_streams = streams;
             config.association.max_inbound_streams =

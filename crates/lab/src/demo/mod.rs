@@ -1,6 +1,7 @@
 //! The demo: users register, call each other through a proxy and hang up, over UDP, TCP and SCTP, on a
 //! network that loses packets (Pang 2003, section 5.4).
 
+mod condition;
 mod options;
 mod page;
 mod results;
@@ -14,6 +15,8 @@ use report::{Document, Machine};
 use sip::Transport;
 use sip_net::Tap;
 use tokio::task::JoinSet;
+
+use condition::Condition;
 
 pub use options::{Associations, End, Options};
 pub use results::Measurement;
@@ -86,10 +89,7 @@ pub async fn run(
         finished = run_all(options, tap, &plan, &mut runs) => finished?,
         () = interrupted => {}
     }
-    let place = |run: &Measurement| {
-        plan.iter()
-            .position(|planned| *planned == (run.transport, run.loss_percent))
-    };
+    let place = |run: &Measurement| plan.iter().position(|planned| *planned == run.condition());
     runs.sort_by_key(place);
     Ok(Results {
         options: options.clone(),
@@ -103,27 +103,25 @@ pub async fn run(
 async fn run_all(
     options: &Options,
     tap: Option<&Tap>,
-    plan: &[(Transport, f64)],
+    plan: &[Condition],
     runs: &mut Vec<Measurement>,
 ) -> anyhow::Result<()> {
     let (alone, together): (Vec<_>, Vec<_>) = plan
         .iter()
         .copied()
-        .partition(|(_, loss_percent)| *loss_percent == 0.0);
+        .partition(|condition| condition.loss_percent == 0.0);
     let progress = progress(options, alone.len(), together.len());
 
-    for (transport, loss_percent) in alone {
-        progress.set_message(format!("{transport} without loss"));
-        runs.push(run::run(options, tap, transport, loss_percent).await?);
+    for condition in alone {
+        progress.set_message(format!("{} without loss", condition.line().label()));
+        runs.push(run::run(options, tap, condition).await?);
     }
     if !together.is_empty() {
         progress.set_message(format!("{} runs with loss side by side", together.len()));
         let mut side_by_side = JoinSet::new();
-        for (transport, loss_percent) in together {
+        for condition in together {
             let (options, tap) = (options.clone(), tap.cloned());
-            side_by_side.spawn(async move {
-                run::run(&options, tap.as_ref(), transport, loss_percent).await
-            });
+            side_by_side.spawn(async move { run::run(&options, tap.as_ref(), condition).await });
         }
         while let Some(finished) = side_by_side.join_next().await {
             runs.push(finished??);
@@ -134,14 +132,24 @@ async fn run_all(
 }
 
 /// The runs, in the order in which they are shown.
-fn plan(options: &Options) -> Vec<(Transport, f64)> {
+fn plan(options: &Options) -> Vec<Condition> {
     let mut plan = Vec::new();
-    for transport in &options.transports {
-        for loss_percent in &options.loss {
-            let run = (*transport, *loss_percent);
-            let can_be_had = *transport != Transport::Tcp || *loss_percent == 0.0;
-            if can_be_had && !plan.contains(&run) {
-                plan.push(run);
+    for &transport in &options.transports {
+        let profiles = match transport {
+            Transport::Sctp => options.profiles.iter().copied().map(Some).collect(),
+            _ => vec![None],
+        };
+        for profile in profiles {
+            for &loss_percent in &options.loss {
+                let condition = Condition {
+                    transport,
+                    profile,
+                    loss_percent,
+                };
+                let can_be_had = transport != Transport::Tcp || loss_percent == 0.0;
+                if can_be_had && !plan.contains(&condition) {
+                    plan.push(condition);
+                }
             }
         }
     }
@@ -184,26 +192,40 @@ fn style(template: &str) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
+    use sip_net::Profile;
+
     use super::*;
 
     #[test]
     fn tcp_runs_without_loss_only() {
         let plan = plan(&Options::default());
-        assert_eq!(plan.len(), 11);
-        let tcp: Vec<_> = plan
+        assert_eq!(plan.len(), 16);
+        let tcp = plan
             .iter()
-            .filter(|(transport, _)| *transport == Transport::Tcp)
-            .collect();
-        assert_eq!(tcp, [&(Transport::Tcp, 0.0)]);
+            .filter(|condition| condition.transport == Transport::Tcp);
+        let tcp: Vec<f64> = tcp.map(|condition| condition.loss_percent).collect();
+        assert_eq!(tcp, [0.0]);
     }
 
     #[test]
     fn a_run_asked_for_twice_runs_once() {
         let options = Options {
             loss: vec![5.0, 5.0],
+            profiles: vec![Profile::Signalling; 2],
             ..Options::default()
         };
         assert_eq!(plan(&options).len(), 2);
+    }
+
+    #[test]
+    fn sctp_runs_with_each_profile() {
+        let plan = plan(&Options::default());
+        for profile in Profile::ALL {
+            let with = plan
+                .iter()
+                .filter(|condition| condition.profile == Some(profile));
+            assert_eq!(with.count(), 5, "{profile}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use sip::Transport;
+use sip_net::Profile;
 
 /// What to run and how.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +28,9 @@ pub struct Options {
     /// Transports to run over.
     #[serde(serialize_with = "by_name")]
     pub transports: Vec<Transport>,
+    /// Timers and loss recovery that SCTP runs with, one after the other.
+    #[serde(serialize_with = "by_name")]
+    pub profiles: Vec<Profile>,
     /// Decides which packets are lost.
     #[serde(skip)]
     pub seed: u64,
@@ -58,6 +62,7 @@ impl Default for Options {
             loss: vec![0.0, 5.0, 10.0, 20.0, 30.0],
             delay: Duration::ZERO,
             transports: vec![Transport::Udp, Transport::Tcp, Transport::Sctp],
+            profiles: vec![Profile::Signalling, Profile::Rfc9260],
             seed: 1,
         }
     }
@@ -87,6 +92,6 @@ fn in_milliseconds<S: Serializer>(delay: &Duration, serializer: S) -> Result<S::
     serializer.serialize_f64(delay.as_secs_f64() * 1e3)
 }
 
-fn by_name<S: Serializer>(transports: &[Transport], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(transports.iter().map(Transport::to_string))
+fn by_name<S: Serializer>(values: &[impl ToString], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(ToString::to_string))
 }

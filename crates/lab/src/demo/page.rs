@@ -3,7 +3,9 @@
 use measures::DelaySummary;
 use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series};
 use sip::Transport;
+use sip_net::Profile;
 
+use super::condition::Line;
 use super::table::table;
 use super::{Associations, End, Measurement, Options};
 use crate::published::calls_under_loss;
@@ -20,9 +22,11 @@ pub(super) fn page(
         .paragraph(
             "Lost packets are drawn from a seed, separately for each direction, inside the users' sockets. SIP \
              over UDP detects a loss by its own timers, for each transaction separately (500 ms, doubling). SCTP \
-             recovers below SIP: at once if enough packets follow to reveal the gap, otherwise by its \
-             retransmission timer, which starts at 1 s (RTO.Min) and doubles for all users of the association each \
-             time that a packet or its acknowledgement is lost again.",
+             recovers below SIP. With the profile rfc9260 (RFC 9260 section 16) it does so at once if enough packets \
+             follow to reveal the gap, otherwise by its retransmission timer, which starts at 1 s (RTO.Min) and \
+             doubles for all users of the association each time that a packet or its acknowledgement is lost again. \
+             With the profile signalling it asks for an acknowledgement within some round trips (RACK-TLP, RFC 8985), \
+             and its timer starts at 200 ms.",
         )
         .section(Section::new("Completed calls").plot(completed_calls(runs)))
         .section(
@@ -71,11 +75,11 @@ fn completed_calls(runs: &[Measurement]) -> Plot {
         Axis::new("Packet loss, each direction", "%"),
         Axis::new("Completed calls", "calls/s").logarithmic(),
     );
-    for (transport, colour) in lines(runs) {
-        plot =
-            plot.series(Series::new(label(transport), colour).points(
-                of(runs, transport).map(|run| (run.loss_percent, Some(run.calls_per_second))),
-            ));
+    for (line, colour) in lines(runs) {
+        plot = plot.series(
+            Series::new(line.label(), colour)
+                .points(of(runs, line).map(|run| (run.loss_percent, Some(run.calls_per_second)))),
+        );
     }
     plot.note("The scale is logarithmic: a run in which no call was completed has no point on it.")
 }
@@ -86,12 +90,12 @@ fn session_request_delay(runs: &[Measurement]) -> Plot {
         Axis::new("Packet loss, each direction", "%"),
         Axis::new("Session request delay", "ms").logarithmic(),
     );
-    for (transport, colour) in lines(runs) {
+    for (line, colour) in lines(runs) {
         let delays = |quantile: fn(&DelaySummary) -> Option<f64>| {
-            of(runs, transport)
+            of(runs, line)
                 .map(move |run| (run.loss_percent, quantile(&run.session_request_delay_ms)))
         };
-        let name = label(transport);
+        let name = line.label();
         let median = Series::new(format!("{name} p50"), colour).points(delays(|delay| delay.p50));
         let tail = Series::new(format!("{name} p95"), colour).points(delays(|delay| delay.p95));
         plot = plot.series(median).series(tail.dashed());
@@ -114,64 +118,60 @@ fn beside_published(runs: &[Measurement]) -> Plot {
         .iter()
         .find(|row| row.transport == Transport::Udp && row.loss_percent == 5.0)
         .map(|row| f64::from(row.call_transactions));
-    let reference = of(runs, Transport::Udp)
-        .find(|run| run.loss_percent == 5.0)
+    let reference = runs
+        .iter()
+        .find(|run| run.transport == Transport::Udp && run.loss_percent == 5.0)
         .map(|run| run.calls_per_second)
         .filter(|calls| *calls > 0.0);
+    // Where nothing is lost only the machine's speed shows, and no figure was published.
+    let shown = lines(runs).filter(|(line, _)| line.transport != Transport::Tcp);
+    for (line, colour) in shown {
+        let lossy = of(runs, line).filter(|run| run.loss_percent > 0.0);
+        let points = lossy.map(|run| {
+            let relative = reference.map(|reference| run.calls_per_second / reference);
+            (run.loss_percent, relative)
+        });
+        plot = plot.series(Series::new(format!("{}, here", line.label()), colour).points(points));
+    }
     for (transport, colour) in [
         (Transport::Udp, Colour::Blue),
         (Transport::Sctp, Colour::Orange),
     ] {
-        // Where nothing is lost only the machine's speed shows, and no figure was published.
-        plot = plot.series(
-            Series::new(format!("{}, here", label(transport)), colour).points(
-                of(runs, transport)
-                    .filter(|run| run.loss_percent > 0.0)
-                    .map(|run| {
-                        (
-                            run.loss_percent,
-                            reference.map(|reference| run.calls_per_second / reference),
-                        )
-                    }),
-            ),
-        );
-        plot = plot.series(
-            Series::new(format!("{}, published", label(transport)), colour)
-                .dashed()
-                .points(
-                    published
-                        .iter()
-                        .filter(|row| row.transport == transport)
-                        .map(|row| {
-                            let calls = f64::from(row.call_transactions);
-                            (
-                                row.loss_percent,
-                                published_reference.map(|reference| calls / reference),
-                            )
-                        }),
-                ),
-        );
+        let rows = published.iter().filter(|row| row.transport == transport);
+        let points = rows.map(|row| {
+            let calls = f64::from(row.call_transactions);
+            (
+                row.loss_percent,
+                published_reference.map(|reference| calls / reference),
+            )
+        });
+        let name = format!("{}, published", transport.via_name());
+        plot = plot.series(Series::new(name, colour).dashed().points(points));
     }
     plot
 }
 
-/// The transports that ran, each with its colour wherever it is shown.
-fn lines(runs: &[Measurement]) -> impl Iterator<Item = (Transport, Colour)> {
+/// The transports and profiles that ran, each with its colour wherever it is shown.
+fn lines(runs: &[Measurement]) -> impl Iterator<Item = (Line, Colour)> {
+    let line = |transport, profile| Line { transport, profile };
     [
-        (Transport::Udp, Colour::Blue),
-        (Transport::Tcp, Colour::Green),
-        (Transport::Sctp, Colour::Orange),
+        (line(Transport::Udp, None), Colour::Blue),
+        (line(Transport::Tcp, None), Colour::Green),
+        (
+            line(Transport::Sctp, Some(Profile::Signalling)),
+            Colour::Orange,
+        ),
+        (
+            line(Transport::Sctp, Some(Profile::Rfc9260)),
+            Colour::Purple,
+        ),
     ]
     .into_iter()
-    .filter(|(transport, _)| runs.iter().any(|run| run.transport == *transport))
+    .filter(|(line, _)| runs.iter().any(|run| run.line() == *line))
 }
 
-fn of(runs: &[Measurement], transport: Transport) -> impl Iterator<Item = &Measurement> {
-    runs.iter().filter(move |run| run.transport == transport)
-}
-
-fn label(transport: Transport) -> &'static str {
-    transport.via_name()
+fn of(runs: &[Measurement], line: Line) -> impl Iterator<Item = &Measurement> {
+    runs.iter().filter(move |run| run.line() == line)
 }
 
 fn parameters(options: &Options) -> Vec<(String, String)> {
@@ -211,6 +211,10 @@ fn parameters(options: &Options) -> Vec<(String, String)> {
             ),
         ),
     ];
+    if options.transports.contains(&Transport::Sctp) {
+        let profiles = options.profiles.iter().map(Profile::to_string);
+        parameters.push(("profiles of SCTP", list(profiles.collect())));
+    }
     if let Some(rate) = options.rate {
         parameters.push(("rate", format!("{rate} calls/s")));
     }

@@ -7,6 +7,9 @@ use load::statistics::Statistics;
 use measures::DelaySummary;
 use serde::{Serialize, Serializer};
 use sip::Transport;
+use sip_net::Profile;
+
+use super::condition::{Condition, Line};
 
 /// What was measured with one transport at one packet loss.
 ///
@@ -17,6 +20,9 @@ pub struct Measurement {
     /// The transport between users and proxy.
     #[serde(serialize_with = "by_name")]
     pub transport: Transport,
+    /// The timers and the loss recovery of SCTP; none with other transports.
+    #[serde(serialize_with = "by_name_if_any")]
+    pub profile: Option<Profile>,
     /// Packets lost in each direction, in percent.
     pub loss_percent: f64,
     /// Calls begun.
@@ -62,10 +68,22 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    pub(super) fn condition(&self) -> Condition {
+        Condition {
+            transport: self.transport,
+            profile: self.profile,
+            loss_percent: self.loss_percent,
+        }
+    }
+
+    pub(super) fn line(&self) -> Line {
+        self.condition().line()
+    }
+
     /// What failed in a run that lost no packet, in a line: a call, or a user who could not register.
     pub fn failed_without_loss(&self) -> Option<String> {
         let line = self.failures()?;
-        (self.loss_percent == 0.0).then(|| format!("{}: {line}", self.transport))
+        (self.loss_percent == 0.0).then(|| format!("{}: {line}", self.line().label()))
     }
 
     /// How many calls and users failed, and what for; `None` where none did.
@@ -133,6 +151,15 @@ pub(super) fn causes<'a>(
         }
     }
     causes
+}
+
+fn by_name_if_any<S: Serializer>(
+    profile: &Option<Profile>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    profile
+        .map(|profile| profile.to_string())
+        .serialize(serializer)
 }
 
 fn by_name<S: Serializer>(transport: &Transport, serializer: S) -> Result<S::Ok, S::Error> {

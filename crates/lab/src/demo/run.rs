@@ -13,9 +13,10 @@ use proxy::{ProxyConfig, Server};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sip::Transport;
-use sip_net::{Listen, SipNetConfig, StreamPolicy, Tap};
+use sip_net::{Listen, Profile, SipNetConfig, StreamPolicy, Tap};
 use udp_net::Impairment;
 
+use super::condition::Condition;
 use super::results::causes;
 use super::{Associations, End, Measurement, Options};
 
@@ -37,24 +38,24 @@ const CALLS_IN_FLIGHT: usize = 20_000;
 pub(super) async fn run(
     options: &Options,
     tap: Option<&Tap>,
-    transport: Transport,
-    loss_percent: f64,
+    condition: Condition,
 ) -> anyhow::Result<Measurement> {
     let stream_policy = match options.associations {
         Associations::Shared => StreamPolicy::PerFlow,
         Associations::PerUser => StreamPolicy::Unordered,
     };
-    let server = Server::start(proxy_config(stream_policy)).await?;
-    let outcome = call_through(
-        &server,
-        options,
-        tap,
-        transport,
-        loss_percent,
+    let profile = condition.profile.unwrap_or_default();
+    let transports = SipNetConfig {
         stream_policy,
-    )
-    .await
-    .with_context(|| format!("{transport} at {loss_percent} % loss"));
+        ..transports(profile)
+    };
+    let server = Server::start(proxy_config(transports.clone())).await?;
+    let outcome = call_through(&server, options, tap, condition, transports)
+        .await
+        .with_context(|| {
+            let line = condition.line().label();
+            format!("{line} at {} % loss", condition.loss_percent)
+        });
     server.shutdown().await;
     outcome
 }
@@ -63,10 +64,14 @@ async fn call_through(
     server: &Server,
     options: &Options,
     tap: Option<&Tap>,
-    transport: Transport,
-    loss_percent: f64,
-    stream_policy: StreamPolicy,
+    condition: Condition,
+    transports: SipNetConfig,
 ) -> anyhow::Result<Measurement> {
+    let Condition {
+        transport,
+        profile,
+        loss_percent,
+    } = condition;
     let proxy = server
         .listening()
         .into_iter()
@@ -98,10 +103,9 @@ async fn call_through(
         },
         transports: SipNetConfig {
             peer_encapsulation_port: encapsulation_port,
-            stream_policy,
             impairment: impairment(options, transport, loss_percent),
             tap: tap.cloned(),
-            ..transports()
+            ..transports
         },
         connect_within: CONNECT_TIME,
         seed: seed(options.seed, transport, loss_percent),
@@ -128,6 +132,7 @@ async fn call_through(
         |count: u64| (calls.completed > 0).then(|| count as f64 / calls.completed as f64);
     let run = Measurement {
         transport,
+        profile,
         loss_percent,
         attempted: calls.decided() + calls.unfinished,
         completed: calls.completed,
@@ -202,7 +207,7 @@ impl Counters {
 }
 
 /// A proxy with all listeners, on ports that the system chooses.
-fn proxy_config(stream_policy: StreamPolicy) -> ProxyConfig {
+fn proxy_config(transports: SipNetConfig) -> ProxyConfig {
     let listeners = [Transport::Udp, Transport::Tcp, Transport::Sctp].map(|transport| Listen {
         transport,
         address: SocketAddr::new(LOOPBACK, 0),
@@ -210,8 +215,7 @@ fn proxy_config(stream_policy: StreamPolicy) -> ProxyConfig {
     ProxyConfig {
         transports: SipNetConfig {
             listeners: listeners.to_vec(),
-            stream_policy,
-            ..transports()
+            ..transports
         },
         // Few callers wait for each answer, and the rest of the demo shares their processors: whatever the server waited
         // for others would be in all delays. A proxy finds that out by itself only in the course of a run: those of a few
@@ -221,13 +225,17 @@ fn proxy_config(stream_policy: StreamPolicy) -> ProxyConfig {
 }
 
 /// Settings of both sides. The network is one for packets of an Ethernet, whatever the loopback interface carries.
-fn transports() -> SipNetConfig {
-    let mut transports = SipNetConfig {
+fn transports(profile: Profile) -> SipNetConfig {
+    let default = SipNetConfig::default();
+    SipNetConfig {
         encapsulation_port: 0,
-        ..SipNetConfig::default()
-    };
-    transports.sctp.association.path.path_mtu_discovery = false;
-    transports
+        sctp: default
+            .sctp
+            .clone()
+            .profile(profile)
+            .path_mtu_discovery(false),
+        ..default
+    }
 }
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -249,7 +257,7 @@ fn impairment(options: &Options, transport: Transport, loss_percent: f64) -> Opt
     })
 }
 
-/// A seed for each run, the same whichever other runs are asked for.
+/// A seed for each run, the same whichever other runs are asked for, and with each profile of SCTP.
 fn seed(seed: u64, transport: Transport, loss_percent: f64) -> u64 {
     let mut rng = ChaCha12Rng::seed_from_u64(seed);
     rng.set_stream(loss_percent.to_bits() ^ transport as u64);

@@ -12,6 +12,7 @@ pub(super) fn table(options: &Options, runs: &[Measurement]) -> Table {
     let mut table = Table::new("Calls through the proxy")
         .columns([
             Column::text("Transport").key(),
+            Column::text("Profile").key(),
             Column::number("Loss").unit("%").key(),
         ])
         .columns(
@@ -42,13 +43,13 @@ pub(super) fn table(options: &Options, runs: &[Measurement]) -> Table {
     let mut previous = None;
     for run in runs {
         let row = Row::new(cells(run, reference));
-        let begins_block = previous.is_some_and(|previous| previous != run.transport);
+        let begins_block = previous.is_some_and(|previous| previous != run.line());
         table.push(if begins_block {
             row.begins_block()
         } else {
             row
         });
-        previous = Some(run.transport);
+        previous = Some(run.line());
     }
     for note in notes(options, runs) {
         table.note(note);
@@ -73,6 +74,8 @@ fn udp_at_5_percent(runs: &[Measurement]) -> Option<f64> {
 fn cells(run: &Measurement, udp_at_5_percent: Option<f64>) -> Vec<Cell> {
     let mut cells = vec![
         Cell::from(run.transport.to_string()),
+        run.profile
+            .map_or(Cell::Absent, |profile| Cell::from(profile.to_string())),
         Cell::number(run.loss_percent, decimals_of(run.loss_percent)),
         Cell::from(run.attempted),
         Cell::from(run.completed),
@@ -132,15 +135,13 @@ fn notes(options: &Options, runs: &[Measurement]) -> Vec<String> {
     for run in runs.iter().filter(|run| run.registered < run.users) {
         notes.push(format!(
             "{} at {} % loss: {} of {} users were registered at the end; calls from and to the others fail.",
-            run.transport, run.loss_percent, run.registered, run.users
+            run.line().label(), run.loss_percent, run.registered, run.users
         ));
     }
     for run in runs {
         if let Some(failures) = run.failures() {
-            let (transport, loss) = (run.transport, run.loss_percent);
-            notes.push(format!(
-                "{transport} at {loss} % loss, failures: {failures}."
-            ));
+            let (line, loss) = (run.line().label(), run.loss_percent);
+            notes.push(format!("{line} at {loss} % loss, failures: {failures}."));
         }
     }
     if runs.iter().any(|run| run.failures().is_some()) {
@@ -164,11 +165,14 @@ fn notes(options: &Options, runs: &[Measurement]) -> Vec<String> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use sip_net::Profile;
+
     use super::*;
 
     fn run(transport: Transport, loss_percent: f64, calls_per_second: f64) -> Measurement {
         Measurement {
             transport,
+            profile: (transport == Transport::Sctp).then_some(Profile::Signalling),
             loss_percent,
             attempted: 10,
             completed: 9,
@@ -226,7 +230,9 @@ mod tests {
         let notes = |runs: &[Measurement]| table(&Options::default(), runs).to_terminal(120);
         assert!(!notes(&runs).contains("registered"));
         runs[0].registered = 1;
-        assert!(notes(&runs).contains("sctp at 30 % loss: 1 of 2 users were registered"));
+        assert!(
+            notes(&runs).contains("SCTP, signalling at 30 % loss: 1 of 2 users were registered")
+        );
     }
 
     #[test]
@@ -243,15 +249,15 @@ mod tests {
         ]);
         let failures = "3 of 10 calls (INVITE answered 503: 2, given up: 1)";
         let text = table(&Options::default(), &runs).to_terminal(160);
-        let note = format!("udp at 0 % loss, failures: {failures}.");
+        let note = format!("UDP at 0 % loss, failures: {failures}.");
         assert!(text.contains(&note), "{text}");
         let line = runs[0].failed_without_loss();
-        assert_eq!(line, Some(format!("udp: {failures}")));
+        assert_eq!(line, Some(format!("UDP: {failures}")));
         runs[0].registered = 1;
         runs[0].failed = 0;
         runs[0].causes.clear();
         let line = runs[0].failed_without_loss();
-        assert_eq!(line.unwrap(), "udp: registrations of 1 of 2 users");
+        assert_eq!(line.unwrap(), "UDP: registrations of 1 of 2 users");
         runs[0].loss_percent = 5.0;
         assert_eq!(runs[0].failed_without_loss(), None);
     }

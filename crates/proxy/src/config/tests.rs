@@ -203,6 +203,20 @@ fn addresses_that_associations_use_together_have_to_make_sense() {
 }
 
 #[test]
+fn the_profile_of_sctp_is_that_of_signalling_unless_another_is_named() {
+    let rto_min = |text: &str| {
+        let settings = read(text).expect("nothing is wrong");
+        settings.proxy.transports.sctp.association.path.rto_min
+    };
+    let [signalling, rfc9260] = [200, 1000].map(std::time::Duration::from_millis);
+    assert_eq!(rto_min(""), signalling);
+    assert_eq!(rto_min("[sctp]\nprofile = \"signalling\"\n"), signalling);
+    assert_eq!(rto_min("[sctp]\nprofile = \"rfc9260\"\n"), rfc9260);
+    let lines = refused("[sctp]\nprofile = \"SIP\"\n");
+    assert!(lines[0].contains("one of \"signalling\""), "{lines:?}");
+}
+
+#[test]
 fn settings_arrive() {
     let settings = read(
         "domains = [\"example.org\", \"192.0.2.1:5070\"]

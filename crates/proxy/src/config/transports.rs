@@ -7,7 +7,7 @@ use std::time::Duration;
 use sip::Transport;
 use sip_net::resolve::ResolverConfig;
 use sip_net::{
-    Authorities, CertificateFiles, SctpOver, SipNetConfig, StreamPolicy, TlsClientConfig,
+    Authorities, CertificateFiles, Profile, SctpOver, SipNetConfig, StreamPolicy, TlsClientConfig,
 };
 
 use super::reader::Section;
@@ -32,6 +32,15 @@ fn sctp(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
             ("kernel", SctpOver::Kernel),
         ],
     );
+    let profile = section.one_of(
+        "profile",
+        Profile::Signalling,
+        &[
+            ("signalling", Profile::Signalling),
+            ("rfc9260", Profile::Rfc9260),
+        ],
+    );
+    transports.sctp = transports.sctp.clone().profile(profile);
     transports.encapsulation_port =
         section.get("encapsulation_port", transports.encapsulation_port);
     transports.peer_encapsulation_port = section.within(

@@ -6,7 +6,7 @@ mod websocket;
 
 use std::net::IpAddr;
 
-use sctp_net::Tap;
+use sctp_net::{Profile, Tap};
 use tap::SipTap;
 use udp_net::Impairment;
 
@@ -61,8 +61,8 @@ pub struct SipNetConfig {
 }
 
 impl Default for SipNetConfig {
-    /// No listeners; encapsulation ports 9899 (RFC 6951 section 5.1); 64 outbound SCTP streams, so
-    /// that a stream per call or per user has some to choose from.
+    /// No listeners; encapsulation ports 9899 (RFC 6951 section 5.1); SCTP with the profile for signalling and
+    /// 64 outbound streams, so that a stream per call or per user has some to choose from.
     fn default() -> SipNetConfig {
         SipNetConfig {
             listeners: Vec::new(),
@@ -73,7 +73,9 @@ impl Default for SipNetConfig {
             peer_encapsulation_port: ENCAPSULATION_PORT,
             stream_policy: StreamPolicy::default(),
             tls_streams: 16,
-            sctp: ::sctp::EndpointConfig::default().outbound_streams(64),
+            sctp: ::sctp::EndpointConfig::default()
+                .profile(Profile::Signalling)
+                .outbound_streams(64),
             tls: TlsConfig::default(),
             websocket: WebSocketConfig::default(),
             impairment: None,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use load::driver::{Connections, GeneratorConfig};
+use sctp_net::Profile;
 use serde::Serialize;
 use sip::{Peer, Transport};
 use sip_net::{
@@ -96,6 +97,10 @@ pub(super) struct Network {
     /// Append the secrets of TLS connections to a file that Wireshark reads
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub(super) key_log: Option<PathBuf>,
+
+    /// Timers and loss recovery of associations: signalling or rfc9260
+    #[arg(long, value_name = "NAME", default_value_t = Profile::Signalling, help_heading = "SCTP")]
+    pub(super) profile: Profile,
 
     /// Local UDP port of SCTP; 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = 0, help_heading = "SCTP")]
@@ -223,7 +228,9 @@ impl Network {
             }),
             _ => None,
         };
+        let default = SipNetConfig::default();
         SipNetConfig {
+            sctp: default.sctp.clone().profile(self.profile),
             encapsulation_port: self.encapsulation_port,
             peer_encapsulation_port: self.peer_encapsulation_port,
             tls: TlsConfig {
@@ -242,7 +249,7 @@ impl Network {
                 key_log: self.key_log.clone(),
                 ..TlsConfig::default()
             },
-            ..SipNetConfig::default()
+            ..default
         }
     }
 }

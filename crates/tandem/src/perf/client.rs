@@ -11,7 +11,7 @@ use ::perf::{
 };
 use clap::Args;
 use report::{Document, Machine};
-use sctp_net::StreamScheduler;
+use sctp_net::{Profile, StreamScheduler};
 use serde::Serialize;
 
 use super::output::{Progress, check_writable, print, print_line, usage_error, write};
@@ -77,6 +77,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", help_heading = "SCTP")]
     scheduler: Option<StreamScheduler>,
 
+    /// Timers and loss recovery of SCTP: rfc9260 or signalling [default: rfc9260]
+    #[arg(long, value_name = "NAME", help_heading = "SCTP")]
+    profile: Option<Profile>,
+
     /// Interleave SCTP messages of different streams (I-DATA, RFC 8260)
     #[arg(long, help_heading = "SCTP")]
     interleave: bool,
@@ -134,6 +138,7 @@ struct Parameters {
     reverse: bool,
     window_bytes: Option<usize>,
     scheduler: Option<String>,
+    profile: Option<String>,
     interleave: bool,
     lifetime_ms: Option<f64>,
 }
@@ -207,6 +212,7 @@ fn test(arguments: &Arguments) -> TestParameters {
         reverse: arguments.reverse,
         window: arguments.window,
         scheduler: arguments.scheduler,
+        profile: arguments.profile,
         interleave: arguments.interleave,
         lifetime: arguments.lifetime,
     }
@@ -234,6 +240,7 @@ fn document(config: &ClientConfig, run: &TestResult) -> anyhow::Result<String> {
         reverse: test.reverse,
         window_bytes: test.window,
         scheduler: test.scheduler.map(|scheduler| scheduler.to_string()),
+        profile: test.profile.map(|profile| profile.to_string()),
         interleave: test.interleave,
         lifetime_ms: test.lifetime.map(|lifetime| lifetime.as_secs_f64() * 1e3),
     };

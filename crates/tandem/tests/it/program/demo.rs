@@ -36,11 +36,20 @@ fn calls_complete_without_loss_over_every_transport() {
     );
     assert!(document["parameters"].is_object());
     let runs = document["runs"].as_array().expect("runs");
-    let transports: Vec<_> = runs
+    let lines: Vec<_> = runs
         .iter()
-        .map(|run| run["transport"].as_str().unwrap())
+        .map(|run| (run["transport"].as_str().unwrap(), run["profile"].as_str()))
         .collect();
-    assert_eq!(transports, ["udp", "tcp", "sctp"]);
+    let sctp = |profile| ("sctp", Some(profile));
+    assert_eq!(
+        lines,
+        [
+            ("udp", None),
+            ("tcp", None),
+            sctp("signalling"),
+            sctp("rfc9260")
+        ]
+    );
     for run in runs {
         assert_eq!(run["attempted"], 50, "{run}");
         assert_eq!(run["completed"], 50, "{run}");
@@ -133,6 +142,7 @@ fn arguments_that_make_no_sense_are_named() {
         (vec!["--associations", "some"], "--associations"),
         (vec!["--seconds", "1", "--calls", "1"], "--calls"),
         (vec!["--transport", "tcp", "--loss", "5"], "--loss"),
+        (vec!["--profile", "SIP"], "--profile"),
     ] {
         let output = tandem()
             .arg("demo")
