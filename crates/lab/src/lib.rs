@@ -7,7 +7,8 @@
 //! An experiment is a file in [`experiments`]: its topology, its runs, its measurement. Experiments share
 //!
 //! - hosts: `stage` (Jungmaier 2000), `pair` (two simulated hosts), `two_hosts` (two real ones, with the kernel's TCP and our
-//!   SCTP in UDP), `calls` (users and proxies: cores in [`sim`], or whole programs in a [`testbed`]),
+//!   SCTP in UDP), `calls` (users behind two proxies: cores in [`sim`], or whole programs in a [`testbed`]), `one_proxy`
+//!   (users of one), `sip_carrier` (SIP on a simulated host),
 //! - load: `bulk`, which is data on TCP connections or SCTP streams,
 //! - judgement: `laws` has the formulas, `checks` make a verdict of figures, and `difference` decides whether two results
 //!   differ by more than the scatter of their trials.
@@ -30,6 +31,7 @@ mod isolated_process;
 mod laws;
 mod machine_load;
 mod net;
+mod one_proxy;
 mod options;
 mod outcome;
 mod page;
@@ -38,6 +40,7 @@ mod progress;
 mod published;
 mod results;
 mod run;
+mod sip_carrier;
 mod stage;
 mod two_hosts;
 mod verdict;

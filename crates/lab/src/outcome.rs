@@ -1,6 +1,6 @@
 //! What came out of an experiment.
 
-use report::{Plot, Table};
+use report::{Ladder, Plot, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,6 +22,9 @@ pub struct Outcome {
     pub tables: Vec<Table>,
     /// Plots to show.
     pub plots: Vec<Plot>,
+    /// Ladder diagrams to show.
+    #[serde(default)]
+    pub ladders: Vec<Ladder>,
     /// Remarks to show.
     pub notes: Vec<String>,
     /// Whether all that it fails for depends on the time that this machine had.
@@ -79,6 +82,13 @@ impl Outcome {
         self
     }
 
+    /// Adds a ladder diagram.
+    #[must_use]
+    pub fn ladder(mut self, ladder: Ladder) -> Outcome {
+        self.ladders.push(ladder);
+        self
+    }
+
     /// Adds a remark.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Outcome {
@@ -94,6 +104,7 @@ impl Outcome {
             published: Value::Null,
             tables: Vec::new(),
             plots: Vec::new(),
+            ladders: Vec::new(),
             notes: Vec::new(),
             is_by_time_alone: false,
         }

@@ -35,7 +35,12 @@ fn page(results: &Results, command: &str) -> Page {
                  is the kernel's with Reno."
             }
         })
-        .section(Section::new("All").table(results.verdicts()));
+        .contents()
+        .section(
+            Section::new("Verdicts")
+                .named("verdicts")
+                .table(results.verdicts()),
+        );
     for result in results.results() {
         page = page.section(section(result, options));
     }
@@ -79,16 +84,21 @@ fn section(result: &Ran, options: Options) -> Section {
         experiment.title(),
         experiment.source()
     );
-    let mut section = Section::new(heading).paragraph(format!(
-        "{}: {}.",
-        capitalised(&outcome.verdict.to_string()),
-        outcome.why
-    ));
+    let mut section = Section::new(heading)
+        .named(experiment.name())
+        .paragraph(format!(
+            "{}: {}.",
+            capitalised(&outcome.verdict.to_string()),
+            outcome.why
+        ));
     for plot in &outcome.plots {
         section = section.plot(plot.clone());
     }
     for table in &outcome.tables {
         section = section.table(table.clone());
+    }
+    for ladder in &outcome.ladders {
+        section = section.ladder(ladder.clone());
     }
     for note in &outcome.notes {
         section = section.paragraph(note);
@@ -126,6 +136,29 @@ fn capitalised(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments;
+    use crate::outcome::Outcome;
+
+    #[test]
+    fn the_verdicts_lead_to_their_parts() {
+        let options = Options {
+            on: On::Sim,
+            seed: 1,
+            quick: true,
+        };
+        let results = experiments::all().iter().map(|experiment| Ran {
+            experiment: *experiment,
+            outcome: Outcome::skipped("nothing was run"),
+        });
+        let html = Results::new(options, results.collect()).to_html("tandem lab run all");
+        for experiment in experiments::all() {
+            let name = experiment.name();
+            let count = |text: &str| html.matches(text).count();
+            assert_eq!(count(&format!("<section id=\"{name}\">")), 1, "{name}");
+            // From the contents and from the table.
+            assert_eq!(count(&format!("<a href=\"#{name}\">")), 2, "{name}");
+        }
+    }
 
     #[test]
     fn the_command_repeats_what_was_run() {

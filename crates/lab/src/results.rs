@@ -142,7 +142,7 @@ impl Results {
         } in &self.results
         {
             table.push(Row::new([
-                Cell::from(experiment.name()),
+                Cell::link(experiment.name(), experiment.name()),
                 Cell::from(outcome.verdict.to_string()),
                 Cell::from(experiment.title()),
                 Cell::from(experiment.source()),

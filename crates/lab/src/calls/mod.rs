@@ -6,7 +6,9 @@ mod sim;
 
 use std::time::{Duration, Instant};
 
+use sctp::EndpointConfig;
 use sip::Transport;
+use sip_net::SipNetConfig;
 
 use crate::context::Context;
 use crate::experiment::On;
@@ -21,7 +23,10 @@ pub(crate) const RINGING: Duration = Duration::from_millis(200);
 /// How long a call lasts.
 const HOLD: Duration = Duration::from_secs(2);
 
-const SIP_PORT: u16 = 5060;
+/// The settings of associations between the proxies: those that SIP has by default.
+pub(crate) fn sctp_config() -> EndpointConfig {
+    SipNetConfig::default().sctp
+}
 
 /// How often somebody has to be woken until a call is set up: at each of three networks, there and back, the
 /// emulator when the packet comes and when it is due, and whoever it is for; and the callee who answers.

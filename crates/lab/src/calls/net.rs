@@ -24,11 +24,10 @@ use testbed::{Testbed, Topology};
 use tokio::runtime::Runtime;
 use tokio::time::sleep_until;
 
-use super::{
-    Call, CallOutcome, CallResults, HOLD, RINGING, SIP_PORT, Scenario, TRUNK_DELAY, USER_DELAY,
-};
+use super::{Call, CallOutcome, CallResults, HOLD, RINGING, Scenario, TRUNK_DELAY, USER_DELAY};
 use crate::context::Context;
 use crate::net::{Watch, sctp_goes_in_udp, side_by_side};
+use crate::sip_carrier::SIP_PORT;
 
 const TOPOLOGY: &str = include_str!("../../topologies/two-proxies.toml");
 

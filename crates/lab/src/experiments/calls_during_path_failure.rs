@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use report::{Axis, Cell, Colour, Column, Plot, Row, Series, Table};
-use sctp::EndpointConfig;
 use serde_json::{Value, json};
 use sip::Transport;
 
 use crate::calls::{
-    CallOutcome, CallResults, Scenario, TRUNK_DELAY, added, run_scenarios, undisturbed,
+    CallOutcome, CallResults, Scenario, TRUNK_DELAY, added, run_scenarios, sctp_config, undisturbed,
 };
 use crate::checks::Checks;
 use crate::context::Context;
@@ -192,7 +191,7 @@ fn longest_allowed() -> f64 {
 /// How long what was lost at the cut waits in one direction: the timer begins anew with each acknowledgement
 /// (section 6.3.2, R3), of which the last before the cut may have been delayed.
 fn time_out() -> Duration {
-    let config = EndpointConfig::default();
+    let config = sctp_config();
     config.association.path.rto_min + 2 * TRUNK_DELAY + config.association.sack_delay
 }
 

@@ -3,12 +3,16 @@
 mod bandwidth_share;
 mod calls_during_path_failure;
 mod calls_through_two_proxies;
+mod calls_under_loss;
 mod failover;
 mod fairness;
 mod flood;
 mod handshake;
 mod head_of_line;
 mod heartbeat;
+mod losses_by_region;
+mod server_under_load;
+mod single_session;
 mod streams_or_associations;
 mod throughput_by_delay;
 mod throughput_by_size;
@@ -44,6 +48,10 @@ static ALL: &[&dyn Experiment] = &[
     &calls_through_two_proxies::CallsThroughTwoProxies,
     &calls_during_path_failure::CallsDuringPathFailure,
     &wireless::Wireless,
+    &single_session::SingleSession,
+    &calls_under_loss::CallsUnderLoss,
+    &losses_by_region::LossesByRegion,
+    &server_under_load::ServerUnderLoad,
 ];
 
 #[cfg(test)]

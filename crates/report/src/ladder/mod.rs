@@ -3,8 +3,10 @@
 mod svg;
 mod terminal;
 
+use serde::{Deserialize, Serialize};
+
 /// A ladder diagram: a column for each host, an arrow for each message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ladder {
     pub(crate) title: String,
     pub(crate) hosts: Vec<String>,
@@ -66,7 +68,7 @@ pub struct LadderLines {
 }
 
 /// A message of a [`Ladder`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arrow {
     /// When, as it is shown.
     pub time: String,
@@ -83,7 +85,7 @@ pub struct Arrow {
 }
 
 /// What an arrow stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ArrowKind {
     /// A question: blue.
     Request,

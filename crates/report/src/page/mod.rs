@@ -27,6 +27,7 @@ pub struct Page {
     title: String,
     paragraphs: Vec<String>,
     sections: Vec<Section>,
+    has_contents: bool,
     provenance: Option<Provenance>,
 }
 
@@ -37,6 +38,7 @@ impl Page {
             title: title.into(),
             paragraphs: Vec::new(),
             sections: Vec::new(),
+            has_contents: false,
             provenance: None,
         }
     }
@@ -52,6 +54,13 @@ impl Page {
     #[must_use]
     pub fn section(mut self, section: Section) -> Page {
         self.sections.push(section);
+        self
+    }
+
+    /// Lists the [named](Section::named) sections below the summary, each as a link.
+    #[must_use]
+    pub fn contents(mut self) -> Page {
+        self.has_contents = true;
         self
     }
 
@@ -88,6 +97,9 @@ impl Page {
             sheet = self.sheet(),
         );
         push_paragraphs(&mut out, &self.paragraphs);
+        if self.has_contents {
+            push_contents(&mut out, &self.sections);
+        }
         out.push_str("</header>\n<main>\n");
         for section in &self.sections {
             section.render(&mut out);
@@ -116,6 +128,7 @@ impl Page {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
     heading: String,
+    name: Option<String>,
     parts: Vec<Part>,
 }
 
@@ -132,8 +145,17 @@ impl Section {
     pub fn new(heading: impl Into<String>) -> Section {
         Section {
             heading: heading.into(),
+            name: None,
             parts: Vec::new(),
         }
+    }
+
+    /// Names the section, so that links lead to it. A name is a word of letters, digits and hyphens, and no other section of
+    /// the page has it.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Section {
+        self.name = Some(name.into());
+        self
     }
 
     /// Adds a paragraph of text.
@@ -167,7 +189,11 @@ impl Section {
 
 impl Section {
     fn render(&self, out: &mut String) {
-        let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&self.heading));
+        let heading = escape(&self.heading);
+        let _ = match &self.name {
+            Some(name) => writeln!(out, "<section id=\"{}\">\n<h2>{heading}</h2>", escape(name)),
+            None => writeln!(out, "<section>\n<h2>{heading}</h2>"),
+        };
         let mut parts = self.parts.as_slice();
         while let Some((part, rest)) = parts.split_first() {
             match part {
@@ -230,6 +256,18 @@ fn push_paragraphs(out: &mut String, paragraphs: impl IntoIterator<Item = impl A
     for paragraph in paragraphs {
         let _ = writeln!(out, "<p>{}</p>", escape(paragraph.as_ref()));
     }
+}
+
+/// A list of the sections that have names.
+fn push_contents(out: &mut String, sections: &[Section]) {
+    out.push_str("<nav aria-label=\"Contents\">\n<ol>\n");
+    for section in sections {
+        if let Some(name) = &section.name {
+            let heading = escape(&section.heading);
+            let _ = writeln!(out, "<li><a href=\"#{}\">{heading}</a></li>", escape(name));
+        }
+    }
+    out.push_str("</ol>\n</nav>\n");
 }
 
 /// A plot twice, for wide and for narrow screens (text in a picture shrinks with it, so one will not do),

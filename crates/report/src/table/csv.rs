@@ -53,7 +53,7 @@ fn header(column: &Column) -> String {
 
 fn field(cell: &Cell, decimal: Decimal) -> String {
     match cell {
-        Cell::Text(text) | Cell::Note(text) => one_line(text),
+        Cell::Text(text) | Cell::Note(text) | Cell::Link { text, .. } => one_line(text),
         Cell::Count(count) => count.to_string(),
         Cell::Number { value, .. } => match decimal {
             Decimal::Point => value.to_string(),

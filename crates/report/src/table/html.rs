@@ -157,6 +157,7 @@ fn render_row(table: &Table, row: &Row, keys: &KeyColumns, out: &mut String) {
         let text = escape(&cell.display());
         let text = match cell {
             Cell::Absent | Cell::Note(_) => format!("<span class=\"faint\">{text}</span>"),
+            Cell::Link { section, .. } => format!("<a href=\"#{}\">{text}</a>", escape(section)),
             _ => text,
         };
         let _ = write!(out, "<{tag}{scope}{attributes}>{text}</{tag}>");

@@ -257,6 +257,13 @@ impl Row {
 pub enum Cell {
     /// A text.
     Text(String),
+    /// A text that leads to the [named](crate::Section::named) section of the page.
+    Link {
+        /// The text.
+        text: String,
+        /// The name of the section.
+        section: String,
+    },
     /// A whole number.
     Count(u64),
     /// A number shown with so many decimals.
@@ -290,10 +297,18 @@ impl Cell {
     /// What a reader sees.
     fn display(&self) -> String {
         match self {
-            Cell::Text(text) | Cell::Note(text) => one_line(text),
+            Cell::Text(text) | Cell::Note(text) | Cell::Link { text, .. } => one_line(text),
             Cell::Count(count) => format_count(*count),
             Cell::Number { value, decimals } => format_number(*value, *decimals),
             Cell::Absent => "–".to_owned(),
+        }
+    }
+
+    /// A text that leads to a section of the page.
+    pub fn link(text: impl Into<String>, section: impl Into<String>) -> Cell {
+        Cell::Link {
+            text: text.into(),
+            section: section.into(),
         }
     }
 

@@ -11,7 +11,8 @@ use sip::{Message, Method, Name, Target, Transport, Uri};
 
 use super::SiteAddresses;
 use super::user::{Behaviour, User};
-use crate::calls::{Call, CallOutcome, HOLD, SIP_PORT, Scenario};
+use crate::calls::{Call, CallOutcome, HOLD, Scenario};
+use crate::sip_carrier::SIP_PORT;
 
 pub(super) struct Callers {
     user: User,

@@ -6,9 +6,9 @@ use sim::Datagram;
 
 use super::callees::Callees;
 use super::callers::Callers;
-use super::packet::{Packet, remote, udp_datagram, udp_message};
 use super::proxy::ProxyHost;
 use super::user::Behaviour;
+use crate::sip_carrier::packet::{Packet, remote, udp_datagram, udp_message};
 
 pub(super) struct Host {
     role: Role,

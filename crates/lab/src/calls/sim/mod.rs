@@ -3,9 +3,7 @@
 mod callees;
 mod callers;
 mod host;
-mod packet;
 mod proxy;
-mod trunk;
 mod user;
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,9 +12,10 @@ use std::time::{Duration, Instant};
 use link::{Link, LinkConfig};
 use sim::{HostId, LinkId, Simulation};
 
-use super::{CallResults, SIP_PORT, Scenario, TRUNK_DELAY, USER_DELAY};
+use super::{CallResults, Scenario, TRUNK_DELAY, USER_DELAY};
 use crate::context::Context;
 use crate::net::Lateness;
+use crate::sip_carrier::SIP_PORT;
 use callees::Callees;
 use callers::Callers;
 use host::{Host, Role};

@@ -7,16 +7,22 @@ use std::time::Instant;
 use proxy::core::{Answer, Config, Listener, NextHop, Page, Policy, Proxy, Query, Relay};
 use rand_chacha::ChaCha12Rng;
 use sim::Datagram;
-use sip::Transport;
+use sip::{Message, Transport};
 
 use super::SiteAddresses;
-use super::packet::{Packet, remote, udp_datagram, udp_message};
-use super::trunk::Trunk;
+use crate::calls::sctp_config;
+use crate::pair::MTU;
+use crate::sip_carrier::SipCarrier;
+use crate::sip_carrier::packet::{Packet, remote, udp_datagram, udp_message};
+
+/// Streams of the association: calls are spread over them.
+const STREAMS: u16 = 64;
 
 pub(super) struct ProxyHost {
     own: SiteAddresses,
     proxy: Proxy,
-    trunk: Trunk,
+    /// To the other proxy.
+    trunk: SipCarrier,
 }
 
 impl ProxyHost {
@@ -43,7 +49,17 @@ impl ProxyHost {
         ProxyHost {
             own: *own,
             proxy: Proxy::new(config, rng),
-            trunk: Trunk::new(start, own, other, transport, trunk_rng),
+            trunk: SipCarrier::new(
+                start,
+                transport,
+                &sctp_config()
+                    .mtu(MTU)
+                    .path_mtu_discovery(false)
+                    .outbound_streams(STREAMS),
+                &own.trunk,
+                &[&other.trunk],
+                trunk_rng,
+            ),
         }
     }
 
@@ -86,14 +102,18 @@ impl ProxyHost {
                 let to = remote(&transmit.target);
                 return Some(udp_datagram(self.local(to.ip()), to, transmit.payload));
             }
-            self.trunk.send(now, transmit);
+            let stream = (transmit.call % u32::from(STREAMS)) as u16;
+            let to = remote(&transmit.target).ip();
+            self.trunk.send(now, to, stream, transmit.payload);
         }
         self.trunk.poll_transmit(now)
     }
 
     fn settle(&mut self, now: Instant) {
-        while let Some((flow, message)) = self.trunk.next_message() {
-            self.proxy.handle_message(now, flow, message);
+        while let Some((flow, payload)) = self.trunk.next_message() {
+            if let Ok(message) = Message::read(payload) {
+                self.proxy.handle_message(now, flow, message);
+            }
         }
         while let Some((id, query)) = self.proxy.poll_query() {
             let answer = self.answer(query);

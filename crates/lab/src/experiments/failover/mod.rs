@@ -346,4 +346,22 @@ fn halts_plot(halts: &Halts) -> Plot {
     )
     .series(Series::new("single-homed", Colour::Blue).points(sorted(&halts.single)))
     .series(Series::new("multi-homed", Colour::Orange).points(sorted(&halts.multi)))
+    .series(published_halt(
+        "single-homed",
+        "single-homed stall",
+        Colour::Blue,
+    ))
+    .series(published_halt(
+        "multi-homed",
+        "multi-homed stall",
+        Colour::Orange,
+    ))
+    .note("Published: the one halt that Pang 2003 shows of each, as an upright line.")
+}
+
+fn published_halt(name: &str, quantity: &str, colour: Colour) -> Series {
+    let halt = stated("failover", quantity);
+    Series::new(format!("{name}, published"), colour)
+        .dashed()
+        .points([(halt, 0.0), (halt, 100.0)])
 }

@@ -626,6 +626,15 @@ fn plot(sequences: &[Sequence], intervals: &[Vec<Interval>], hb_interval: Durati
             .dashed()
             .points(line(3)),
     )
+    .series(
+        Series::new("published", Colour::Blue).dashed().points(
+            shown
+                .first()
+                .into_iter()
+                .chain(shown.last())
+                .map(|interval| (minutes(interval), stated("heartbeat", "interval"))),
+        ),
+    )
     .note("The round-trip time changes at each quarter of the time.")
 }
 

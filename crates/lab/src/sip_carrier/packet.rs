@@ -8,7 +8,7 @@ use sip::{ConnectionId, Flow, Message, Target, Transport};
 
 /// The contents of a datagram of the simulation.
 #[derive(Clone, Debug)]
-pub(super) enum Packet {
+pub(crate) enum Packet {
     Udp {
         source: u16,
         destination: u16,
@@ -21,7 +21,7 @@ pub(super) enum Packet {
 }
 
 /// A SIP message in UDP, and the way that it came.
-pub(super) fn udp_message(datagram: &Datagram<Packet>) -> Option<(Flow, Message)> {
+pub(crate) fn udp_message(datagram: &Datagram<Packet>) -> Option<(Flow, Message)> {
     let Packet::Udp {
         source,
         destination,
@@ -41,7 +41,7 @@ pub(super) fn udp_message(datagram: &Datagram<Packet>) -> Option<(Flow, Message)
 }
 
 /// A SIP message to be sent in UDP.
-pub(super) fn udp_datagram(
+pub(crate) fn udp_datagram(
     local: SocketAddr,
     remote: SocketAddr,
     payload: Bytes,
@@ -61,7 +61,7 @@ pub(super) fn udp_datagram(
 }
 
 /// Where a message goes.
-pub(super) fn remote(target: &Target) -> SocketAddr {
+pub(crate) fn remote(target: &Target) -> SocketAddr {
     match target {
         Target::Flow(flow) | Target::FlowOrAddress(flow, _) => flow.remote,
         Target::Address(_, remote) => *remote,
