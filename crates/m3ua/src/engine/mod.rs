@@ -1,0 +1,689 @@
+//! The engine: one signalling process with its peers, application servers and routes.
+//!
+//! An application server is served by peers (we are an SGP: `serving`), by us (we are an ASP: `asking`), or by both (an
+//! IPSP with single exchange). `registration` is routing key management, `management` is SS7 network management, `transfer`
+//! is the way of a message. A process can be all of this at once, so that a gateway is an SGP to some peers and an ASP to
+//! others.
+
+mod application_server;
+mod asking;
+mod config;
+mod destinations;
+mod key_table;
+mod management;
+mod output;
+mod peer;
+mod point_code_map;
+mod registration;
+mod serving;
+mod sls_shares;
+mod timers;
+mod transfer;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use crate::message::{ErrorCode, ErrorMessage, Kind, Message, ReadError};
+use application_server::ApplicationServer;
+pub use config::{
+    Activation, ApplicationServerConfig, AsId, Config, KeySelection, MemberConfig, Network,
+    NetworkId, PeerConfig, PeerId, PeerRole, Registration, Route, ServedBy, SgId, Via,
+};
+pub use destinations::Availability;
+use destinations::{Destinations, Gateway};
+use key_table::KeyTable;
+pub use output::{AsState, AspState, ManagementIndication, MtpIndication, MtpStatus, Output};
+use peer::{Membership, Peer};
+use serving::Changes;
+use timers::{Timer, Timers};
+pub use transfer::TransferError;
+
+/// Octets of an offending message in an Error message about its class or type (section 3.8.1).
+const DIAGNOSTIC_LENGTH: usize = 40;
+
+/// Octets of it in other Error messages.
+const MAX_DIAGNOSTIC_LENGTH: usize = 1024;
+
+/// A signalling process.
+#[derive(Debug)]
+pub struct SignallingProcess {
+    config: Config,
+    peers: Vec<Peer>,
+    application_servers: Vec<Option<ApplicationServer>>,
+    /// Numbers of application servers that are gone.
+    free: Vec<AsId>,
+    /// Application servers by routing context.
+    contexts: HashMap<u32, AsId>,
+    gateways: Vec<Gateway>,
+    /// By network.
+    destinations: Vec<Destinations>,
+    keys: KeyTable,
+    timers: Timers,
+    changes: Changes,
+    outputs: VecDeque<Output>,
+    statistics: Statistics,
+}
+
+/// Counts since the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    received: Vec<u64>,
+    sent: Vec<u64>,
+    /// DATA received that was not for an active ASP, or without room in a pending AS.
+    pub dropped: u64,
+    /// Messages that were wrong and answered with an Error.
+    pub refused: u64,
+    /// Messages relayed from one peer to another.
+    pub relayed: u64,
+    /// Messages without a way to their destination.
+    pub unroutable: u64,
+    /// Messages that waited in a pending AS until T(r) expired.
+    pub expired: u64,
+}
+
+impl Default for Statistics {
+    fn default() -> Statistics {
+        Statistics {
+            received: vec![0; Kind::ALL.len()],
+            sent: vec![0; Kind::ALL.len()],
+            dropped: 0,
+            refused: 0,
+            relayed: 0,
+            unroutable: 0,
+            expired: 0,
+        }
+    }
+}
+
+impl Statistics {
+    /// Messages of this kind that have come.
+    pub fn received(&self, kind: Kind) -> u64 {
+        self.received
+            .get(kind as usize)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Messages of this kind that were sent.
+    pub fn sent(&self, kind: Kind) -> u64 {
+        self.sent.get(kind as usize).copied().unwrap_or_default()
+    }
+}
+
+/// A configuration that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There are fewer networks.
+    #[error("there is no network {0:?}")]
+    Network(NetworkId),
+    /// There are fewer peers.
+    #[error("there is no peer {0:?}")]
+    Peer(PeerId),
+    /// There are fewer application servers, or it is gone.
+    #[error("there is no application server {0:?}")]
+    ApplicationServer(AsId),
+    /// There are fewer SGs.
+    #[error("there is no SG {0:?}")]
+    Gateway(SgId),
+    /// Another application server has it.
+    #[error("routing context {0} is there twice")]
+    RoutingContext(u32),
+    /// There may be no more.
+    #[error("there are too many application servers")]
+    TooMany,
+}
+
+impl SignallingProcess {
+    /// A process without peers.
+    pub fn new(config: Config) -> SignallingProcess {
+        SignallingProcess {
+            destinations: config
+                .networks
+                .iter()
+                .map(|_| Destinations::default())
+                .collect(),
+            config,
+            peers: Vec::new(),
+            application_servers: Vec::new(),
+            free: Vec::new(),
+            contexts: HashMap::new(),
+            gateways: Vec::new(),
+            keys: KeyTable::default(),
+            timers: Timers::default(),
+            changes: Changes::default(),
+            outputs: VecDeque::new(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Adds an SG: SGPs that lead to the same destinations.
+    pub fn add_gateway(&mut self) -> SgId {
+        self.gateways.push(Gateway::default());
+        SgId(self.gateways.len() - 1)
+    }
+
+    /// Adds a peer. One that we ask is an SGP of `gateway`; without, it is an SG by itself.
+    pub fn add_peer(
+        &mut self,
+        config: PeerConfig,
+        gateway: Option<SgId>,
+    ) -> Result<PeerId, ConfigError> {
+        self.check_network(config.network)?;
+        let gateway = match (config.role.is_asked(), gateway) {
+            (false, _) => None,
+            (true, Some(gateway)) if gateway.0 >= self.gateways.len() => {
+                return Err(ConfigError::Gateway(gateway));
+            }
+            (true, gateway) => Some(gateway.unwrap_or_else(|| self.add_gateway())),
+        };
+        self.peers.push(Peer::new(config, gateway));
+        Ok(PeerId(self.peers.len() - 1))
+    }
+
+    /// Adds an application server.
+    pub fn add_application_server(
+        &mut self,
+        config: ApplicationServerConfig,
+    ) -> Result<AsId, ConfigError> {
+        self.check_network(config.network)?;
+        if let Some(context) = config.routing_context
+            && self.contexts.contains_key(&context)
+        {
+            return Err(ConfigError::RoutingContext(context));
+        }
+        self.insert_application_server(config, false)
+            .ok_or(ConfigError::TooMany)
+    }
+
+    /// Makes a peer an ASP of an application server, or us at this peer, as [`ServedBy`] says.
+    pub fn add_member(
+        &mut self,
+        peer: PeerId,
+        application_server: AsId,
+        config: MemberConfig,
+    ) -> Result<(), ConfigError> {
+        let server = self.application_servers.get_mut(application_server.0);
+        let server = server.and_then(Option::as_mut);
+        let server = server.ok_or(ConfigError::ApplicationServer(application_server))?;
+        let state = self.peers.get_mut(peer.0).ok_or(ConfigError::Peer(peer))?;
+        let served_by = server.config.served_by;
+        // The routing context of a key that we register is the peer's to tell.
+        let context = server
+            .config
+            .routing_context
+            .filter(|_| config.registers.is_none());
+        if let Some(context) = context {
+            state.contexts.insert(context, application_server);
+        }
+        if served_by.has_peers() {
+            server.add(peer);
+        }
+        let membership = Membership {
+            routing_context: context,
+            our_state: AspState::Down,
+            wants_active: served_by.has_us() && config.activation == Activation::Immediate,
+            config,
+            is_registered: false,
+            is_refused: false,
+        };
+        state.members.insert(application_server, membership);
+        Ok(())
+    }
+
+    /// Adds a route.
+    pub fn add_route(&mut self, network: NetworkId, route: Route) -> Result<(), ConfigError> {
+        match route.via {
+            Via::As(server) if self.server(server).is_none() => {
+                return Err(ConfigError::ApplicationServer(server));
+            }
+            Via::Sg(gateway) if gateway.0 >= self.gateways.len() => {
+                return Err(ConfigError::Gateway(gateway));
+            }
+            _ => {}
+        }
+        let destinations = self.destinations.get_mut(network.0);
+        destinations
+            .ok_or(ConfigError::Network(network))?
+            .add_route(route);
+        Ok(())
+    }
+
+    /// An association with the peer is there, with so many streams towards it (SCTP's COMMUNICATION UP).
+    pub fn association_up(&mut self, now: Instant, peer: PeerId, outbound_streams: u16) {
+        let Some(state) = self.peers.get_mut(peer.0) else {
+            return;
+        };
+        state.outbound_streams = Some(outbound_streams);
+        state.last_heard = Some(now);
+        if outbound_streams < 2 {
+            self.manage(ManagementIndication::NoDataStream(peer));
+        }
+        if let Some(t_beat) = self.config.t_beat {
+            self.timers.set(Timer::Beat(peer), now + t_beat);
+        }
+        self.pursue(now, peer);
+    }
+
+    /// The association is gone (COMMUNICATION LOST, or SHUTDOWN COMPLETE): all states at both ends are down.
+    pub fn association_down(&mut self, now: Instant, peer: PeerId) {
+        self.lose(now, peer);
+        self.announce();
+    }
+
+    /// The peer has restarted the association: it knows nothing of what was (section 4.3.3).
+    pub fn association_restarted(&mut self, now: Instant, peer: PeerId, outbound_streams: u16) {
+        self.manage(ManagementIndication::Restarted(peer));
+        self.association_down(now, peer);
+        self.association_up(now, peer, outbound_streams);
+    }
+
+    /// The association is congested, or no longer: the user is told about all that it leads to (section 1.4.6).
+    pub fn association_congested(&mut self, peer: PeerId, is_congested: bool) {
+        self.report_congestion(peer, is_congested);
+    }
+
+    /// Takes a message from a peer.
+    pub fn handle_message(&mut self, now: Instant, peer: PeerId, stream: u16, bytes: &Bytes) {
+        let Some(state) = self.peers.get_mut(peer.0) else {
+            return;
+        };
+        state.last_heard = Some(now);
+        let outcome = match Message::read(bytes) {
+            Ok(message) => {
+                if let Some(count) = self.statistics.received.get_mut(message.kind() as usize) {
+                    *count += 1;
+                }
+                self.dispatch(now, peer, stream, message)
+            }
+            // No Error about an Error (section 3.8.1).
+            Err(_) if bytes.get(2..4) == Some(&[0, 0]) => {
+                self.statistics.dropped += 1;
+                Ok(())
+            }
+            Err(error) => Err(ErrorMessage {
+                diagnostic: about_kind(&error).then(|| head(bytes, DIAGNOSTIC_LENGTH)),
+                ..ErrorMessage::new(error.error_code())
+            }),
+        };
+        if let Err(error) = outcome {
+            self.refuse(peer, error, bytes);
+        }
+        self.announce();
+    }
+
+    /// When [`Self::handle_timeout`] is next due.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(timer) = self.timers.take_expired(now) {
+            match timer {
+                Timer::Acknowledgement(peer) => self.ask_again(now, peer),
+                Timer::Beat(peer) => self.beat(now, peer),
+                Timer::Recovery(server) => self.give_up_recovery(server),
+                Timer::Audit(gateway) => self.audit_gateway(now, gateway),
+            }
+            self.announce();
+        }
+    }
+
+    /// The next thing to do or to tell. To be called until there is none after each input.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The state of a peer in an application server (M-ASP_STATUS): its own where peers are the ASPs, ours where we are.
+    pub fn asp_state(&self, peer: PeerId, application_server: AsId) -> AspState {
+        let server = self.server(application_server);
+        match server {
+            Some(server) if server.config.served_by.has_peers() => server.asp_state(peer),
+            _ => self.our_state(peer, application_server),
+        }
+    }
+
+    /// Our own state in an application server at a peer.
+    pub fn our_state(&self, peer: PeerId, application_server: AsId) -> AspState {
+        let membership = self.peers.get(peer.0);
+        let membership = membership.and_then(|peer| peer.members.get(&application_server));
+        membership.map(|it| it.our_state).unwrap_or_default()
+    }
+
+    /// The state of an application server that peers serve (M-AS_STATUS).
+    pub fn as_state(&self, application_server: AsId) -> AsState {
+        self.server(application_server)
+            .map(ApplicationServer::state)
+            .unwrap_or_default()
+    }
+
+    /// Messages that wait in a pending application server.
+    pub fn waiting(&self, application_server: AsId) -> usize {
+        self.server(application_server)
+            .map_or(0, |server| server.waiting.len())
+    }
+
+    /// The configuration of an application server, with its routing context; none if it is gone.
+    pub fn application_server(&self, application_server: AsId) -> Option<&ApplicationServerConfig> {
+        self.server(application_server).map(|server| &server.config)
+    }
+
+    /// All application servers, configured and registered.
+    pub fn application_servers(&self) -> impl Iterator<Item = AsId> {
+        let all = self.application_servers.iter().enumerate();
+        all.filter_map(|(number, server)| server.as_ref().map(|_| AsId(number)))
+    }
+
+    /// The configuration of a peer.
+    pub fn peer(&self, peer: PeerId) -> Option<&PeerConfig> {
+        self.peers.get(peer.0).map(|peer| &peer.config)
+    }
+
+    /// All peers.
+    pub fn peers(&self) -> impl Iterator<Item = PeerId> {
+        (0..self.peers.len()).map(PeerId)
+    }
+
+    /// Whether there is an association with a peer (M-SCTP_STATUS).
+    pub fn has_association(&self, peer: PeerId) -> bool {
+        self.peers
+            .get(peer.0)
+            .is_some_and(|peer| peer.outbound_streams.is_some())
+    }
+
+    /// Counts since the start.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        stream: u16,
+        message: Message,
+    ) -> Result<(), ErrorMessage> {
+        let Some(state) = self.peers.get(peer.0) else {
+            return Ok(());
+        };
+        let role = state.config.role;
+        let kind = message.kind();
+        if !is_right_stream(kind, stream) {
+            return Err(ErrorMessage::new(ErrorCode::INVALID_STREAM_IDENTIFIER));
+        }
+        if !is_expected(kind, role) {
+            return Err(ErrorMessage {
+                routing_contexts: routing_contexts(&message),
+                ..ErrorMessage::new(ErrorCode::UNEXPECTED_MESSAGE)
+            });
+        }
+        match message {
+            Message::Error(error) => self.on_error(now, peer, &error),
+            Message::Notify(notify) => self.on_notify(now, peer, &notify)?,
+            Message::Data(data) => self.on_data(now, peer, data)?,
+            Message::Duna(it) => self.on_status(now, peer, it, Availability::Unavailable)?,
+            Message::Dava(it) => self.on_status(now, peer, it, Availability::Available)?,
+            Message::Drst(it) => self.on_status(now, peer, it, Availability::Restricted)?,
+            Message::Daud(it) => self.on_audit(peer, it)?,
+            Message::Scon(it) => self.on_congestion(peer, it)?,
+            Message::Dupu(it) => self.on_user_part(peer, it)?,
+            Message::AspUp(up) => self.on_asp_up(now, peer, up)?,
+            Message::AspDown(_) => self.on_asp_down(now, peer),
+            Message::AspActive(active) => self.on_asp_active(now, peer, active)?,
+            Message::AspInactive(inactive) => self.on_asp_inactive(now, peer, inactive)?,
+            Message::AspUpAck(_) => self.on_asp_up_ack(now, peer)?,
+            Message::AspDownAck(_) => self.on_asp_down_ack(now, peer),
+            Message::AspActiveAck(active) => {
+                self.on_asp_active_ack(now, peer, &active.routing_contexts);
+            }
+            Message::AspInactiveAck(inactive) => {
+                self.on_asp_inactive_ack(now, peer, &inactive.routing_contexts);
+            }
+            // A heartbeat is answered in any state, as the peer may be ASP-DOWN.
+            Message::Beat(data) => self.send(peer, 0, &Message::BeatAck(data)),
+            // That it has come is enough.
+            Message::BeatAck(_) => {}
+            Message::RegReq(keys) => self.on_registration_request(now, peer, keys)?,
+            Message::RegRsp(results) => self.on_registration_response(now, peer, &results),
+            Message::DeregReq(contexts) => self.on_deregistration_request(now, peer, &contexts)?,
+            Message::DeregRsp(results) => self.on_deregistration_response(now, peer, &results),
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, peer: PeerId, stream: u16, message: &Message) {
+        let Some(state) = self.peers.get(peer.0) else {
+            return;
+        };
+        if state.outbound_streams.is_none() {
+            return;
+        }
+        match message.write() {
+            Ok(bytes) => {
+                if let Some(count) = self.statistics.sent.get_mut(message.kind() as usize) {
+                    *count += 1;
+                }
+                self.outputs.push_back(Output::Send {
+                    peer,
+                    stream,
+                    message: bytes,
+                });
+            }
+            Err(_) => self.statistics.dropped += 1,
+        }
+    }
+
+    /// Answers a message with an Error, and tells the management.
+    fn refuse(&mut self, peer: PeerId, error: ErrorMessage, offending: &Bytes) {
+        let diagnostic = error
+            .diagnostic
+            .unwrap_or_else(|| head(offending, MAX_DIAGNOSTIC_LENGTH));
+        let error = ErrorMessage {
+            diagnostic: Some(diagnostic),
+            ..error
+        };
+        self.complain(peer, error);
+    }
+
+    /// Sends an Error, and tells the management.
+    fn complain(&mut self, peer: PeerId, error: ErrorMessage) {
+        self.statistics.refused += 1;
+        let code = error.code;
+        self.send(peer, 0, &Message::Error(error));
+        self.manage(ManagementIndication::Refused { peer, code });
+    }
+
+    fn manage(&mut self, indication: ManagementIndication) {
+        self.outputs.push_back(Output::Management(indication));
+    }
+
+    fn lose(&mut self, now: Instant, peer: PeerId) {
+        self.peer_fails(now, peer);
+        self.we_are_down(now, peer);
+        if let Some(state) = self.peers.get_mut(peer.0) {
+            state.outbound_streams = None;
+        }
+        self.timers.cancel(Timer::Beat(peer));
+    }
+
+    /// T(beat): the next heartbeat, or the end of a peer that has been silent for twice as long (section 4.3.4.6).
+    fn beat(&mut self, now: Instant, peer: PeerId) {
+        let (Some(t_beat), Some(state)) = (self.config.t_beat, self.peers.get_mut(peer.0)) else {
+            return;
+        };
+        let is_silent = state
+            .last_heard
+            .is_some_and(|heard| now >= heard + 2 * t_beat);
+        if is_silent {
+            self.outputs.push_back(Output::Abort(peer));
+            self.lose(now, peer);
+            return;
+        }
+        state.beats += 1;
+        let data = Bytes::copy_from_slice(&state.beats.to_be_bytes());
+        self.timers.set(Timer::Beat(peer), now + t_beat);
+        self.send(peer, 0, &Message::Beat(Some(data)));
+    }
+
+    fn insert_application_server(
+        &mut self,
+        config: ApplicationServerConfig,
+        is_dynamic: bool,
+    ) -> Option<AsId> {
+        let free = self.free.pop();
+        let whose = free.unwrap_or(AsId(self.application_servers.len()));
+        if whose.0 >= self.config.max_application_servers {
+            return None;
+        }
+        if let Some(context) = config.routing_context {
+            self.contexts.insert(context, whose);
+        }
+        self.keys.insert(config.network, &config.routing_key, whose);
+        if config.served_by.has_peers()
+            && let Some(destinations) = self.destinations.get_mut(config.network.0)
+        {
+            for selection in &config.routing_key {
+                destinations.add_route(own_route(selection, whose));
+            }
+        }
+        let server = Some(ApplicationServer::new(config, is_dynamic));
+        match self.application_servers.get_mut(whose.0) {
+            Some(place) => *place = server,
+            None => self.application_servers.push(server),
+        }
+        Some(whose)
+    }
+
+    fn remove_application_server(&mut self, whose: AsId) {
+        let Some(server) = self
+            .application_servers
+            .get_mut(whose.0)
+            .and_then(Option::take)
+        else {
+            return;
+        };
+        let config = server.config;
+        self.free.push(whose);
+        if let Some(context) = config.routing_context {
+            self.contexts.remove(&context);
+        }
+        self.timers.cancel(Timer::Recovery(whose));
+        self.keys.remove(config.network, &config.routing_key, whose);
+        if let Some(destinations) = self.destinations.get_mut(config.network.0) {
+            for selection in &config.routing_key {
+                destinations.remove_route(own_route(selection, whose));
+            }
+        }
+    }
+
+    fn server(&self, application_server: AsId) -> Option<&ApplicationServer> {
+        self.application_servers.get(application_server.0)?.as_ref()
+    }
+
+    fn server_mut(&mut self, application_server: AsId) -> Option<&mut ApplicationServer> {
+        self.application_servers
+            .get_mut(application_server.0)?
+            .as_mut()
+    }
+
+    /// The network of a message (section 3.3.1); without appearance the peer's.
+    fn network(&self, peer: PeerId, appearance: Option<u32>) -> Result<NetworkId, ErrorMessage> {
+        let Some(appearance) = appearance else {
+            let peer = self.peers.get(peer.0);
+            return Ok(peer.map_or(NetworkId(0), |peer| peer.config.network));
+        };
+        let mut networks = self.config.networks.iter();
+        let found = networks.position(|network| network.appearance == Some(appearance));
+        found.map(NetworkId).ok_or(ErrorMessage {
+            network_appearance: Some(appearance),
+            ..ErrorMessage::new(ErrorCode::INVALID_NETWORK_APPEARANCE)
+        })
+    }
+
+    fn appearance(&self, network: NetworkId) -> Option<u32> {
+        self.config.networks.get(network.0)?.appearance
+    }
+
+    fn check_network(&self, network: NetworkId) -> Result<(), ConfigError> {
+        match network.0 < self.config.networks.len() {
+            true => Ok(()),
+            false => Err(ConfigError::Network(network)),
+        }
+    }
+}
+
+/// The route that a routing key is by itself: it comes before all others.
+fn own_route(selection: &KeySelection, whose: AsId) -> Route {
+    Route {
+        destination: selection.traffic.dpc,
+        via: Via::As(whose),
+        priority: 0,
+    }
+}
+
+/// Whether a message may come on this stream (section 1.4.7).
+fn is_right_stream(kind: Kind, stream: u16) -> bool {
+    match kind {
+        Kind::Data => stream != 0,
+        Kind::AspUp
+        | Kind::AspDown
+        | Kind::AspUpAck
+        | Kind::AspDownAck
+        | Kind::RegReq
+        | Kind::RegRsp
+        | Kind::DeregReq
+        | Kind::DeregRsp => stream == 0,
+        // An Error should be on 0, too, but there is no Error about one.
+        _ => true,
+    }
+}
+
+/// Whether a peer with this role sends such messages.
+fn is_expected(kind: Kind, role: PeerRole) -> bool {
+    match kind {
+        Kind::AspUp
+        | Kind::AspDown
+        | Kind::AspActive
+        | Kind::AspInactive
+        | Kind::RegReq
+        | Kind::DeregReq
+        | Kind::Daud => role.asks(),
+        Kind::AspUpAck
+        | Kind::AspDownAck
+        | Kind::AspActiveAck
+        | Kind::AspInactiveAck
+        | Kind::RegRsp
+        | Kind::DeregRsp
+        | Kind::Notify
+        | Kind::Duna
+        | Kind::Dava
+        | Kind::Drst
+        | Kind::Dupu => role.is_asked(),
+        Kind::Error | Kind::Data | Kind::Scon | Kind::Beat | Kind::BeatAck => true,
+    }
+}
+
+/// The routing contexts that a message names, for an Error about it.
+fn routing_contexts(message: &Message) -> Vec<u32> {
+    match message {
+        Message::AspActive(it) | Message::AspActiveAck(it) => it.routing_contexts.clone(),
+        Message::AspInactive(it) | Message::AspInactiveAck(it) => it.routing_contexts.clone(),
+        Message::Duna(it) | Message::Dava(it) | Message::Daud(it) | Message::Drst(it) => {
+            it.routing_contexts.clone()
+        }
+        Message::Notify(it) => it.routing_contexts.clone(),
+        Message::Dupu(it) => it.routing_contexts.clone(),
+        Message::DeregReq(contexts) => contexts.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn about_kind(error: &ReadError) -> bool {
+    matches!(error, ReadError::Class(_) | ReadError::Type { .. })
+}
+
+fn head(bytes: &Bytes, length: usize) -> Bytes {
+    bytes.slice(..bytes.len().min(length))
+}

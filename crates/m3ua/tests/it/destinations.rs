@@ -1,0 +1,284 @@
+//! Destinations by several SGs, ranges of them, and what an ASP that becomes active is told (section 4.5).
+
+use std::time::Duration;
+
+use m3ua::message::{Destinations, Message, SignallingCongestion};
+use m3ua::{
+    AsId, Availability, Config, MaskedPointCode, MtpIndication, PeerId, PeerRole, Route, ServedBy,
+    SgId, Via,
+};
+
+use crate::common::*;
+
+const RC: u32 = 100;
+
+fn single(value: u32) -> MaskedPointCode {
+    pc(value).into()
+}
+
+/// The eight destinations from `value` on.
+fn region(value: u32) -> MaskedPointCode {
+    MaskedPointCode {
+        mask: 3,
+        point_code: pc(value),
+    }
+}
+
+fn about(affected: &[MaskedPointCode]) -> Destinations {
+    Destinations {
+        network_appearance: None,
+        routing_contexts: vec![RC],
+        affected: affected.to_vec(),
+        info: None,
+    }
+}
+
+fn duna(affected: &[MaskedPointCode]) -> Message {
+    Message::Duna(about(affected))
+}
+
+fn dava(affected: &[MaskedPointCode]) -> Message {
+    Message::Dava(about(affected))
+}
+
+fn drst(affected: &[MaskedPointCode]) -> Message {
+    Message::Drst(about(affected))
+}
+
+/// An ASP that is active at two SGs, which both lead to the region of 16.
+fn asp_with(config: Config) -> (Process, [PeerId; 2]) {
+    let mut asp = Process::new(config);
+    let server = asp.server(server(ServedBy::Us, RC, 10));
+    let sgs = [0, 1].map(|number| {
+        let sg = asp.peer(PeerRole::Sgp);
+        asp.member(sg, server);
+        let route = Route {
+            destination: region(16),
+            via: Via::Sg(SgId(number)),
+            priority: 1,
+        };
+        asp.engine.add_route(NETWORK, route).expect("a route");
+        sg
+    });
+    for sg in sgs {
+        asp.associate(sg);
+        asp.take(sg, &up_ack());
+        asp.take(sg, &active_ack(None, &[RC]));
+    }
+    asp.forget();
+    (asp, sgs)
+}
+
+fn asp() -> (Process, [PeerId; 2]) {
+    asp_with(Config::default())
+}
+
+/// What the user is told.
+fn told(process: &mut Process) -> Vec<(bool, Vec<MaskedPointCode>)> {
+    let told = std::mem::take(&mut process.primitives)
+        .into_iter()
+        .map(|it| match it {
+            MtpIndication::Pause { affected, .. } => (false, affected),
+            MtpIndication::Resume { affected, .. } => (true, affected),
+            other => panic!("{other:?}"),
+        });
+    told.collect()
+}
+
+/// Where a message goes.
+fn way(process: &mut Process, destination: u32, sls: u8) -> Option<PeerId> {
+    let message = message(10, destination, sls, "");
+    process.engine.transfer(NETWORK, message).ok()?;
+    process.collect();
+    Some(process.sent().0)
+}
+
+/// Section 4.5.2.2: the user is told when the last route is gone, and when the first one is back.
+#[test]
+fn the_user_is_told_of_destinations_not_of_routes() {
+    let (mut asp, [one, two]) = asp();
+    asp.take(one, &duna(&[single(17)]));
+    assert_eq!(told(&mut asp), []);
+    assert_eq!(
+        [0, 1].map(|sls| way(&mut asp, 17, sls)),
+        [Some(two), Some(two)]
+    );
+    assert_eq!(
+        [0, 1].map(|sls| way(&mut asp, 18, sls)),
+        [Some(one), Some(two)]
+    );
+    asp.take(two, &duna(&[single(17)]));
+    assert_eq!(told(&mut asp), [(false, vec![single(17)])]);
+    assert_eq!(way(&mut asp, 17, 0), None);
+    asp.take(one, &dava(&[single(17)]));
+    assert_eq!(told(&mut asp), [(true, vec![single(17)])]);
+    assert_eq!(way(&mut asp, 17, 1), Some(one));
+}
+
+#[test]
+fn the_latest_news_of_a_destination_counts() {
+    let (mut asp, [one, two]) = asp();
+    asp.lose(two);
+    asp.forget();
+    asp.take(one, &duna(&[region(16)]));
+    assert_eq!(told(&mut asp), [(false, vec![region(16)])]);
+    asp.take(one, &dava(&[single(17)]));
+    assert_eq!(told(&mut asp), [(true, vec![single(17)])]);
+    assert_eq!(
+        (way(&mut asp, 17, 0), way(&mut asp, 18, 0)),
+        (Some(one), None)
+    );
+    // All of them, whatever was said of one.
+    asp.take(one, &duna(&[region(16)]));
+    assert_eq!(told(&mut asp), [(false, vec![single(17)])]);
+    let network = MaskedPointCode {
+        mask: 14,
+        point_code: pc(0),
+    };
+    asp.take(one, &dava(&[network]));
+    let mut all = told(&mut asp);
+    all[0].1.sort();
+    assert_eq!(all, [(true, vec![single(17), region(16)])]);
+}
+
+/// Section 3.4.6: another route of the same priority is better, but a restricted one is better than none.
+#[test]
+fn a_restricted_route_is_the_second_choice() {
+    let (mut asp, [one, two]) = asp();
+    asp.take(one, &drst(&[single(17)]));
+    assert_eq!(
+        [0, 1].map(|sls| way(&mut asp, 17, sls)),
+        [Some(two), Some(two)]
+    );
+    asp.lose(two);
+    assert_eq!(
+        [0, 1].map(|sls| way(&mut asp, 17, sls)),
+        [Some(one), Some(one)]
+    );
+}
+
+#[test]
+fn an_sg_that_is_lost_is_no_way() {
+    let (mut asp, [one, two]) = asp();
+    asp.take(one, &duna(&[single(17)]));
+    asp.lose(two);
+    assert_eq!(told(&mut asp), [(false, vec![single(17)])]);
+    asp.lose(one);
+    assert_eq!(told(&mut asp), [(false, vec![region(16)])]);
+    // What the SG had said is forgotten when it is back.
+    asp.associate(one);
+    asp.take(one, &up_ack());
+    asp.take(one, &active_ack(None, &[RC]));
+    let mut all = told(&mut asp);
+    all[0].1.sort();
+    assert_eq!(all, [(true, vec![single(17), region(16)])]);
+}
+
+#[test]
+fn what_is_not_available_is_audited() {
+    let second = Duration::from_secs(1);
+    let (mut asp, [one, _]) = asp_with(Config {
+        t_audit: Some(30 * second),
+        ..Config::default()
+    });
+    let daud = |affected: &[MaskedPointCode]| Message::Daud(about(affected));
+    asp.take(one, &duna(&[single(17)]));
+    let congestion = SignallingCongestion {
+        destinations: about(&[single(18)]),
+        concerned: None,
+        level: Some(1),
+    };
+    asp.take(one, &Message::Scon(congestion));
+    asp.wait(30 * second);
+    asp.expect(&[(one, daud(&[single(17), single(18)]))]);
+    // Section 4.5.3: not for the level 0.
+    let abated = SignallingCongestion {
+        destinations: about(&[single(18)]),
+        concerned: None,
+        level: Some(0),
+    };
+    asp.take(one, &Message::Scon(abated));
+    asp.wait(30 * second);
+    asp.expect(&[(one, daud(&[single(17)]))]);
+    asp.take(one, &dava(&[single(17)]));
+    asp.wait(300 * second);
+    asp.expect(&[]);
+}
+
+/// Section 4.5.1: before the acknowledgement, so that it does not send there. Section 4.6: so are MTP restarts told.
+#[test]
+fn an_asp_that_becomes_active_is_told_what_is_not_available() {
+    let mut sgp = Process::new(Config::default());
+    let server = sgp.server(server(ServedBy::Peers, RC, 10));
+    let asp = sgp.peer(PeerRole::Asp);
+    sgp.member(asp, server);
+    for (value, availability) in [
+        (20, Availability::Unavailable),
+        (21, Availability::Restricted),
+        (22, Availability::Available),
+    ] {
+        sgp.engine
+            .set_availability(NETWORK, &[single(value)], availability);
+    }
+    sgp.engine.set_congestion(NETWORK, &[single(22)], Some(3));
+    sgp.associate(asp);
+    sgp.take(asp, &up());
+    sgp.forget();
+    sgp.take(asp, &active(None, &[RC]));
+    let congestion = SignallingCongestion {
+        destinations: about(&[single(22)]),
+        concerned: None,
+        level: Some(3),
+    };
+    assert_eq!(sgp.sent(), (asp, duna(&[single(20)])));
+    assert_eq!(sgp.sent(), (asp, drst(&[single(21)])));
+    assert_eq!(sgp.sent(), (asp, Message::Scon(congestion)));
+    assert_eq!(sgp.sent(), (asp, active_ack(None, &[RC])));
+    // An ASP that is not active is not told (section 4.3.1).
+    sgp.take(asp, &inactive(&[RC]));
+    sgp.forget();
+    sgp.engine
+        .set_availability(NETWORK, &[single(20)], Availability::Available);
+    sgp.collect();
+    sgp.expect(&[]);
+}
+
+#[test]
+fn congestion_of_an_asp_is_told_to_the_network_behind_the_sgp() {
+    let mut sgp = Process::new(Config::default());
+    let server = sgp.server(server(ServedBy::Peers, RC, 10));
+    let asp = sgp.peer(PeerRole::Asp);
+    sgp.member(asp, server);
+    sgp.bring_up(asp, &[RC]);
+    let congestion = SignallingCongestion {
+        destinations: about(&[single(10)]),
+        concerned: Some(pc(20)),
+        level: Some(2),
+    };
+    sgp.take(asp, &Message::Scon(congestion));
+    let [MtpIndication::Status { affected, .. }] = &sgp.primitives[..] else {
+        panic!("{:?}", sgp.primitives);
+    };
+    assert_eq!(*affected, [single(10)]);
+}
+
+/// A hostile SG does not fill the memory.
+#[test]
+fn destinations_are_limited() {
+    let (mut asp, [one, _]) = asp_with(Config {
+        max_destinations: 3,
+        ..Config::default()
+    });
+    for value in 16..24 {
+        asp.take(one, &duna(&[single(value)]));
+    }
+    let by_one = (16..24)
+        .filter(|value| way(&mut asp, *value, 0) == Some(one))
+        .count();
+    assert_eq!(by_one, 5);
+    assert_eq!(
+        asp.engine.availability(NETWORK, single(16)),
+        Availability::Available
+    );
+    assert_eq!(asp.engine.as_state(AsId(0)), m3ua::AsState::Down);
+}
