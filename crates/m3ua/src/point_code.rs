@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The address of a signalling point, justified to the least significant bit (RFC 4666 section 3.3.1). How many of its
 /// bits count, and how it is written, depends on the [`Variant`] of its network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PointCode(u32);
 
 impl PointCode {

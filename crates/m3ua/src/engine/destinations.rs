@@ -1,6 +1,8 @@
 //! Where destinations are reached, and whether they are: routes, what SGs say of them, and what the user was told last
 //! (sections 1.3.2.5 and 4.5.2).
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::config::{PeerId, Route, Via};
 use super::point_code_map::PointCodeMap;
 use super::sls_shares::SlsShares;
@@ -30,6 +32,8 @@ impl Availability {
 pub(crate) struct Destinations {
     /// In order of priority.
     routes: PointCodeMap<Vec<Route>>,
+    /// The destinations that have a route this way.
+    by_via: HashMap<Via, BTreeSet<MaskedPointCode>>,
     /// What the network behind us says, at an SGP.
     pub(crate) declared: PointCodeMap<Declared>,
     /// What the user knows. What is not here is unavailable.
@@ -89,6 +93,10 @@ impl Gateway {
 
 impl Destinations {
     pub(crate) fn add_route(&mut self, route: Route) {
+        self.by_via
+            .entry(route.via)
+            .or_default()
+            .insert(route.destination);
         let existing = self.routes.get_mut(route.destination);
         match existing {
             None => self.routes.insert(route.destination, vec![route]),
@@ -105,6 +113,11 @@ impl Destinations {
             return;
         };
         routes.retain(|it| *it != route);
+        if !routes.iter().any(|it| it.via == route.via)
+            && let Some(destinations) = self.by_via.get_mut(&route.via)
+        {
+            destinations.remove(&route.destination);
+        }
         if routes.is_empty() {
             self.routes.remove(route.destination);
         }
@@ -129,13 +142,8 @@ impl Destinations {
     }
 
     /// The destinations that have a route this way.
-    pub(crate) fn reached_by(&self, via: Via) -> Vec<MaskedPointCode> {
-        let mut all = self.routes.ranges();
-        all.retain(|range| {
-            let routes = self.routes.get(*range);
-            routes.is_some_and(|routes| routes.iter().any(|route| route.via == via))
-        });
-        all
+    pub(crate) fn reached_by(&self, via: Via) -> impl Iterator<Item = MaskedPointCode> {
+        self.by_via.get(&via).into_iter().flatten().copied()
     }
 
     /// Takes what the network behind us says, as [`Gateway::set`] does.

@@ -1,0 +1,102 @@
+//! What carries SCTP.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use sctp_net::{
+    DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, Stack, UdpCarrierConfig,
+};
+use serde::Deserialize;
+use tap::Tap;
+
+/// What is under SCTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    /// UDP (RFC 6951).
+    #[default]
+    Udp,
+    /// IP.
+    Ip,
+    /// The kernel's SCTP.
+    Kernel,
+}
+
+/// The table `sctp` of a configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CarrierConfiguration {
+    /// What is under SCTP.
+    pub over: Over,
+    /// Local addresses; with several, associations are multi-homed. Empty: all of the host.
+    pub addresses: Vec<IpAddr>,
+    /// The local SCTP port.
+    pub port: u16,
+    /// The local UDP port; 0 lets the system choose.
+    pub encapsulation_port: u16,
+    /// The UDP port of peers that have none of their own in the configuration.
+    pub peer_encapsulation_port: u16,
+    /// With `over = "ip"`: a packet filter keeps the kernel's SCTP away.
+    pub kernel_kept_away: bool,
+    /// Streams in each direction.
+    pub streams: u16,
+    /// Where packets are captured.
+    pub pcap: Option<PathBuf>,
+}
+
+impl Default for CarrierConfiguration {
+    fn default() -> CarrierConfiguration {
+        CarrierConfiguration {
+            over: Over::Udp,
+            addresses: Vec::new(),
+            port: m3ua::message::PORT,
+            encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
+            peer_encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
+            kernel_kept_away: false,
+            streams: 17,
+            pcap: None,
+        }
+    }
+}
+
+impl CarrierConfiguration {
+    /// Opens the stack, and the capture if there is to be one.
+    pub(crate) fn open(&self) -> io::Result<(Stack, Option<Tap>)> {
+        let tap = self
+            .pcap
+            .as_ref()
+            .map(|path| Tap::create(path, "m3ua"))
+            .transpose()?;
+        let addresses = self.addresses.clone();
+        let stack = match self.over {
+            Over::Udp => {
+                let at = |ip| SocketAddr::new(ip, self.encapsulation_port);
+                let mut config = UdpCarrierConfig::new(at(Ipv4Addr::UNSPECIFIED.into()));
+                if !addresses.is_empty() {
+                    config.addresses = addresses.into_iter().map(at).collect();
+                }
+                config.peer_encapsulation_port = self.peer_encapsulation_port;
+                config.joint_acknowledgement = true;
+                config.tap = tap.clone();
+                Stack::udp(config)
+            }
+            Over::Ip => Stack::raw(RawCarrierConfig {
+                addresses,
+                kernel_kept_away: self.kernel_kept_away,
+                joint_acknowledgement: true,
+                tap: tap.clone(),
+                ..RawCarrierConfig::default()
+            }),
+            Over::Kernel if tap.is_some() => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "packets of the kernel's SCTP are captured by tcpdump, not here",
+            )),
+            Over::Kernel => Stack::kernel(KernelCarrierConfig {
+                addresses,
+                ..KernelCarrierConfig::default()
+            }),
+        }?;
+        Ok((stack, tap))
+    }
+}

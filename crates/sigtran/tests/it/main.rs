@@ -1,0 +1,3 @@
+//! The integration tests of `sigtran`, all in one program: each module is a topic.
+
+mod over_udp;
