@@ -136,6 +136,7 @@ fn commands_of_the_pages_on_sctp_and_flood_are_accepted() {
         "docs/extensions.md",
         "docs/interop.md",
         "docs/flood.md",
+        "docs/m3ua.md",
     ]);
 }
 
