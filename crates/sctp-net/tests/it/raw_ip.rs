@@ -2,17 +2,19 @@
 
 use std::net::IpAddr;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::network::{Host, join, shown};
 use crate::common::{self, echo, on_stream, patient, pattern, quick, within};
 use bytes::Bytes;
 use sctp_net::{
-    Association, CannotStartCause, ConnectError, ConnectTo, EndpointConfig, Notification,
+    Association, CannotStartCause, ConnectError, ConnectTo, Endpoint, EndpointConfig, Notification,
     PathChange, PathState, RawCarrierConfig, Stack, Tap,
 };
 use test_support::{Peer, require_command};
-use tokio::sync::oneshot;
+use tokio::sync::{Barrier, oneshot};
+use tokio::task::JoinHandle;
 
 /// Two hosts with a link; `None` where there are no namespaces.
 fn two_hosts() -> Option<(Host, Host)> {
@@ -37,6 +39,15 @@ fn on(addresses: &[&str]) -> RawCarrierConfig {
     }
 }
 
+/// Echoes to all who connect.
+fn echo_on(endpoint: Endpoint) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        while let Some(association) = endpoint.accept().await {
+            tokio::spawn(echo(association));
+        }
+    })
+}
+
 /// Echoes on port 7 until it is told to stop, and gives the stack's statistics.
 struct EchoServer {
     stop: oneshot::Sender<()>,
@@ -49,13 +60,8 @@ impl EchoServer {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = host.run(move || async move {
             let stack = Stack::raw(carrier).unwrap();
-            let endpoint = stack.endpoint(7, config).unwrap();
+            let serving = echo_on(stack.endpoint(7, config).unwrap());
             ready.send(()).unwrap();
-            let serving = tokio::spawn(async move {
-                while let Some(association) = endpoint.accept().await {
-                    tokio::spawn(echo(association));
-                }
-            });
             stopped.await.ok();
             serving.abort();
             stack.close().await;
@@ -257,28 +263,33 @@ fn programs_leave_each_others_ports_alone() {
     let Some((left, right)) = two_hosts() else {
         return;
     };
-    let first = EchoServer::start(&right, RawCarrierConfig::default(), patient());
-    // The second stack hears the packets of the first, and the other way round.
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (ready, is_ready) = std::sync::mpsc::channel();
-    let second = right.run(move || async move {
-        let stack = Stack::raw(RawCarrierConfig::default()).unwrap();
-        let taken = stack.endpoint(7, patient()).unwrap_err();
-        assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
-        assert!(taken.to_string().contains("address in use"), "{taken}");
-        let endpoint = stack.endpoint(8, patient()).unwrap();
-        ready.send(()).unwrap();
-        let serving = tokio::spawn(async move {
-            while let Some(association) = endpoint.accept().await {
-                tokio::spawn(echo(association));
+    // Either stack hears the packets of the other one, and may be late to read them. They are the other one's only as
+    // long as that has its port: neither gives its port back before both have counted.
+    let counted = Arc::new(Barrier::new(2));
+    let serve = |port| {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let counted = Arc::clone(&counted);
+        let thread = right.run(move || async move {
+            let stack = Stack::raw(RawCarrierConfig::default()).unwrap();
+            if port != 7 {
+                let taken = stack.endpoint(7, patient()).unwrap_err();
+                assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+                assert!(taken.to_string().contains("address in use"), "{taken}");
             }
+            let serving = echo_on(stack.endpoint(port, patient()).unwrap());
+            ready.send(()).unwrap();
+            stopped.await.ok();
+            let statistics = stack.statistics().await;
+            counted.wait().await;
+            serving.abort();
+            stack.close().await;
+            statistics
         });
-        stopped.await.ok();
-        serving.abort();
-        stack.close().await;
-        stack.statistics().await
-    });
-    is_ready.recv().unwrap();
+        is_ready.recv().unwrap();
+        (stop, thread)
+    };
+    let servers = [serve(7), serve(8)];
     let client = left.run(|| async {
         let stack = Stack::raw(RawCarrierConfig::default()).unwrap();
         let endpoint = stack.endpoint(0, patient()).unwrap();
@@ -303,8 +314,11 @@ fn programs_leave_each_others_ports_alone() {
         stack.close().await;
     });
     join(client);
-    stop.send(()).unwrap();
-    let answered = [first.stop(), join(second)].map(|statistics| statistics.out_of_the_blue);
+    let threads = servers.map(|(stop, thread)| {
+        stop.send(()).unwrap();
+        thread
+    });
+    let answered = threads.map(|thread| join(thread).out_of_the_blue);
     assert_eq!(answered.iter().sum::<u64>(), 1, "{answered:?}");
 }
 

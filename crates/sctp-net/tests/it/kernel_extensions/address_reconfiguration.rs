@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sctp::packet::CauseCode;
 use sctp_net::{
     AddressChange, AddressChangeRefusal, Association, Notification, Notifications, PathState,
 };
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::{Client, KERNELS_ADDRESS, OUR_ADDRESS, Pair, RESTORE_KERNEL, SetUp};
 use crate::common::kernel::{CUT, HASH_OF_NOTHING, fnv1a, with_kernel};
@@ -22,6 +23,12 @@ const KERNELS_NEXT: [(&str, u8); 3] = [("10.91.2.21", 25), ("10.91.2.22", 26), (
 const TRANSFER: usize = 64 << 20;
 
 const MESSAGE: usize = 64_000;
+
+const MESSAGES: usize = TRANSFER.div_ceil(MESSAGE);
+
+/// How many messages may leave with each step of a change: there is something to send then, however fast those before
+/// went. Six changes have three steps each, and something is left for after the last one.
+const MESSAGES_OF_STEP: usize = MESSAGES / (6 * 3 + 2);
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -146,58 +153,87 @@ fn we_add_and_delete_addresses() {
     });
 }
 
+/// A transfer from us that goes on as far as it is let.
+struct Transfer {
+    /// The messages that may leave.
+    allowed: Arc<Semaphore>,
+    /// Ends when all have left, with their hash.
+    sender: JoinHandle<u64>,
+}
+
+impl Transfer {
+    fn start(association: Association) -> Transfer {
+        let allowed = Arc::new(Semaphore::new(MESSAGES_OF_STEP));
+        let sender = tokio::spawn({
+            let allowed = Arc::clone(&allowed);
+            async move {
+                let mut hash = HASH_OF_NOTHING;
+                for number in 0..MESSAGES {
+                    allowed.acquire().await.unwrap().forget();
+                    let length = MESSAGE.min(TRANSFER - number * MESSAGE);
+                    let payload = pattern(number, length);
+                    hash = fnv1a(hash, &payload);
+                    association.send(on_stream(0), payload).await.unwrap();
+                }
+                hash
+            }
+        });
+        Transfer { allowed, sender }
+    }
+
+    /// A change begins: once what was let go before is being sent.
+    async fn begin_change(&self) {
+        within(async {
+            while self.allowed.available_permits() > 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        self.step();
+    }
+
+    /// A further step of a change begins.
+    fn step(&self) {
+        self.allowed.add_permits(MESSAGES_OF_STEP);
+    }
+
+    /// Lets the rest go; the hash of all.
+    async fn finish(self) -> u64 {
+        self.allowed.add_permits(MESSAGES);
+        within(self.sender).await.unwrap()
+    }
+}
+
 #[test]
 fn a_transfer_outlives_the_only_address_of_either_side() {
     with_changing_addresses(&[Client::Kernels], async |pair| {
         let notifications = pair.association.notifications();
         pair.console.ask("quiet");
-        let sent = Arc::new(AtomicUsize::new(0));
-        let sender = tokio::spawn({
-            let (association, sent) = (pair.association.clone(), Arc::clone(&sent));
-            async move {
-                let mut hash = HASH_OF_NOTHING;
-                for number in 0.. {
-                    let length = MESSAGE.min(TRANSFER - sent.load(Ordering::Relaxed));
-                    if length == 0 {
-                        break;
-                    }
-                    let payload = pattern(number, length);
-                    hash = fnv1a(hash, &payload);
-                    association.send(on_stream(0), payload).await.unwrap();
-                    sent.fetch_add(length, Ordering::Relaxed);
-                }
-                hash
-            }
-        });
-        // At every eighth of the transfer, first the kernel's address, then ours.
-        let mut eighths = (1..).map(|eighth| eighth * TRANSFER / 8);
-        let mut part = async || {
-            let until = eighths.next().unwrap_or(TRANSFER);
-            while sent.load(Ordering::Relaxed) < until {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
+        let transfer = Transfer::start(pair.association.clone());
         let mut old = KERNELS_ADDRESS;
         for (next, prefix) in KERNELS_NEXT {
-            part().await;
+            transfer.begin_change().await;
             pair.console
                 .ask(&format!("shell ip addr add {next}/{prefix} dev eth1"));
             pair.console.ask(&format!("add {next}"));
             wait_for_paths(&pair.association, &[old, next]).await;
+            transfer.step();
             pair.console.ask(&format!("remove {old}"));
             wait_for_paths(&pair.association, &[next]).await;
+            transfer.step();
             pair.console
                 .ask(&format!("shell ip addr del {old} dev eth1"));
             old = next;
         }
         let mut old = (OUR_ADDRESS, 24);
         for new in OUR_NEXT {
-            part().await;
+            transfer.begin_change().await;
             // It goes before the other one comes.
             pair.kernel
                 .ip(&format!("address delete {}/{} dev {CUT}", old.0, old.1));
             pair.kernel
                 .ip(&format!("address add {}/{} dev {CUT}", new.0, new.1));
+            transfer.step();
             let delete = AddressChange::Delete(ip(old.0));
             let both = vec![AddressChange::Add(ip(new.0)), delete];
             // The kernel does not delete the address by which it has recognised an ASCONF that comes from one that
@@ -206,13 +242,12 @@ fn a_transfer_outlives_the_only_address_of_either_side() {
             let refused =
                 AddressChangeRefusal::Refused(CauseCode::REQUEST_REFUSED_NO_AUTHORIZATION);
             assert_eq!(outcomes, [Ok(()), Err(refused)]);
+            transfer.step();
             change(&pair.association, &notifications, vec![delete]).await;
             old = new;
         }
-        assert!(sent.load(Ordering::Relaxed) < TRANSFER, "changed too late");
-        let hash = sender.await.unwrap();
-        let messages = TRANSFER.div_ceil(MESSAGE);
-        let all = format!("{TRANSFER} bytes, {messages} messages, hash {hash:016x}");
+        let hash = transfer.finish().await;
+        let all = format!("{TRANSFER} bytes, {MESSAGES} messages, hash {hash:016x}");
         within(async {
             while pair.console.ask("received") != all {
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -33,23 +33,26 @@ impl Console {
     /// Gives a command; its answer.
     pub(super) fn try_ask(&mut self, command: &str) -> String {
         self.begin(command);
-        let start = format!("{} ", self.commands);
-        self.wait(0, |line| line.strip_prefix(&start)).0
+        self.answer_to_last()
     }
 
     /// Gives a command without waiting for its answer.
     pub(super) fn begin(&mut self, command: &str) {
-        self.begin_all([command.to_owned()]);
+        self.commands += 1;
+        self.peer.write(&format!("{} {command}\n", self.commands));
     }
 
-    /// Gives commands at once, so that nothing happens between them, and does not wait for their answers.
-    pub(super) fn begin_all(&mut self, commands: impl IntoIterator<Item = String>) {
-        let mut lines = String::new();
+    /// Gives several commands, the last of which has to succeed, before it waits.
+    pub(super) fn ask_all(&mut self, commands: impl IntoIterator<Item = String>) {
         for command in commands {
-            self.commands += 1;
-            lines += &format!("{} {command}\n", self.commands);
+            self.begin(&command);
         }
-        self.peer.write(&lines);
+        assert_eq!(self.answer_to_last(), "ok");
+    }
+
+    fn answer_to_last(&self) -> String {
+        let start = format!("{} ", self.commands);
+        self.wait(0, |line| line.strip_prefix(&start)).0
     }
 
     /// Gives a command again until it succeeds: the kernel refuses some while data is outstanding.

@@ -25,8 +25,12 @@ async fn order_from_kernel(pair: &mut Pair<'_>, scheduler: u16, values: [u16; 2]
         pair.console
             .try_ask(&format!("stream-value {stream} {value}"));
     }
+    // While the path is cut, no more leaves than the congestion window takes: all else is there when the scheduler
+    // chooses.
+    pair.cut();
     let messages = streams().map(|stream| format!("large {stream} 1000"));
-    pair.console.begin_all(messages);
+    pair.console.ask_all(messages);
+    pair.mend();
     let mut order = Vec::new();
     while order.len() < 2 * EACH {
         let message = within(pair.association.receive()).await.unwrap();
