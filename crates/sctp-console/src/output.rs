@@ -51,11 +51,13 @@ impl Output {
                         false => format!("{record}\n"),
                     };
                     let written = if record.is_error() {
+                        // What was printed before is not to be seen after it.
+                        let before = lines.flush();
                         // Nobody is left to be told that the place for errors is gone.
                         let _ = errors
                             .write_all(line.as_bytes())
                             .and_then(|()| errors.flush());
-                        Ok(())
+                        before
                     } else {
                         lines.write_all(line.as_bytes()).and_then(|()| {
                             // One system call for what came together.
@@ -120,5 +122,76 @@ impl Writer {
     pub(crate) async fn finish(self) {
         // A thread that panicked has told so itself.
         let _ = tokio::task::spawn_blocking(move || self.thread.join()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufWriter;
+    use std::sync::{Mutex, mpsc};
+
+    use super::*;
+
+    /// Where lines arrive that were flushed.
+    #[derive(Clone, Default)]
+    struct Flushed(Arc<Mutex<String>>);
+
+    impl Write for Flushed {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut text = self.0.lock().unwrap();
+            text.push_str(std::str::from_utf8(bytes).unwrap());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A place for errors that takes each when it is told to, and notes what had arrived elsewhere.
+    struct Errors {
+        take: mpsc::Receiver<()>,
+        lines: Flushed,
+        seen: Flushed,
+    }
+
+    impl Write for Errors {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.take.recv().unwrap();
+            let lines = self.lines.0.lock().unwrap().clone();
+            self.seen.write_all(lines.as_bytes())?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_does_not_stay_behind_the_error_that_follows() {
+        let (lines, seen) = (Flushed::default(), Flushed::default());
+        let (go_on, take) = mpsc::channel();
+        let errors = Errors {
+            take,
+            lines: lines.clone(),
+            seen: seen.clone(),
+        };
+        let buffered = BufWriter::new(lines);
+        let (output, writer) = Output::start(buffered, errors, false).unwrap();
+        // While the first is being written, the others come together.
+        for record in [
+            Record::error("first"),
+            Record::report("line"),
+            Record::error("second"),
+        ] {
+            output.print(record).await;
+        }
+        for _ in 0..2 {
+            go_on.send(()).unwrap();
+        }
+        drop(output);
+        writer.finish().await;
+        assert_eq!(*seen.0.lock().unwrap(), "= line\n");
     }
 }
