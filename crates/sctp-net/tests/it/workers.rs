@@ -9,6 +9,7 @@ use crate::common::{
 use sctp_net::{
     Association, CloseCause, ConnectError, Endpoint, EndpointEvent, Stack, UdpCarrierConfig,
 };
+use test_support::free_udp_port;
 
 fn workers(count: usize) -> UdpCarrierConfig {
     UdpCarrierConfig {
@@ -94,20 +95,20 @@ async fn a_peer_that_starts_anew_finds_the_worker_that_knows_it() {
     const LIVES: usize = 12;
     let server_stack = Stack::udp(workers(4)).unwrap();
     let server = server_stack.one_to_many(5060, quick()).unwrap();
-    // A peer that vanishes without a word, and comes back on the same ports.
+    // A peer that vanishes without a word, and comes back on the same ports. Nobody else gets them meanwhile.
     let mut carrier = common::carrier("127.0.0.1");
+    carrier.addresses = vec![([127, 0, 0, 1], free_udp_port()).into()];
     let mut first_id = None;
     for life in 0..LIVES {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let (own, to) = (carrier.clone(), server_stack.clone());
         let living = runtime.spawn(async move {
-            let stack = Stack::udp(own).unwrap();
+            let stack = within(come_back(own)).await;
             let endpoint = stack.endpoint(4000, quick()).unwrap();
             let association = connect(&endpoint, &to, 5060).await;
-            (stack.local_addr(), association, endpoint)
+            (association, endpoint)
         });
-        let (address, association, endpoint) = within(living).await.unwrap();
-        carrier.addresses = vec![address];
+        let handles = within(living).await.unwrap();
         match within(server.next()).await.unwrap() {
             EndpointEvent::Accepted(association) if life == 0 => {
                 first_id = Some(association.id());
@@ -119,11 +120,24 @@ async fn a_peer_that_starts_anew_finds_the_worker_that_knows_it() {
         }
         let death = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(common::LIMIT));
         death.await.unwrap();
-        drop((association, endpoint));
+        drop(handles);
     }
     let statistics = server_stack.statistics().await;
     assert!(statistics.handed_over > 0, "{statistics:?}");
     assert_eq!(statistics.duplicate_associations, 0);
+}
+
+/// A stack on a port that was another one's until now. A program that another test is about to execute may still have
+/// that one's socket.
+async fn come_back(carrier: UdpCarrierConfig) -> Stack {
+    loop {
+        match Stack::udp(carrier.clone()) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            result => return result.unwrap(),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
