@@ -21,6 +21,8 @@ pub(super) struct ForwardTsn {
 #[derive(Debug)]
 struct SentForwardTsn {
     new_cumulative_tsn: Tsn,
+    /// It told less than was to be skipped, for want of room (rule C4).
+    is_lowered: bool,
     at: Instant,
     path: PathId,
 }
@@ -83,6 +85,7 @@ impl Sender {
             due: false,
             sent: Some(SentForwardTsn {
                 new_cumulative_tsn: point,
+                is_lowered: point != self.outstanding.advanced_peer_ack_point(),
                 at: now,
                 path,
             }),
@@ -99,7 +102,8 @@ impl Sender {
     }
 
     /// Decides whether a FORWARD-TSN is to go out, after a SACK or when something was abandoned
-    /// (rule C3). The same one is told again after a round trip only (rule F2).
+    /// (rule C3). The same one is told again after a round trip only (rule F2); so is one that had no room
+    /// for all, for what did not fit follows when the peer acknowledges it.
     pub(super) fn review_forward_tsn(&mut self, now: Instant, paths: &mut Paths) {
         if !self.skips_something() {
             if self.forward_tsn.sent.take().is_some() {
@@ -109,8 +113,12 @@ impl Sender {
             return;
         }
         let point = self.outstanding.advanced_peer_ack_point();
-        let sent = self.forward_tsn.sent.as_ref();
-        let Some(sent) = sent.filter(|sent| sent.new_cumulative_tsn == point) else {
+        let acknowledged = self.outstanding.cumulative_ack_point();
+        let sent = self.forward_tsn.sent.as_ref().filter(|sent| {
+            sent.new_cumulative_tsn == point
+                || (sent.is_lowered && sent.new_cumulative_tsn > acknowledged)
+        });
+        let Some(sent) = sent else {
             self.forward_tsn.due = true;
             return;
         };

@@ -209,6 +209,7 @@ fn a_forward_tsn_fits_into_a_packet() {
                 break;
             }
             acknowledged += sent;
+            peer.now += Duration::from_millis(10);
             peer.give_sack(acknowledged, &[], 100_000);
         }
     }
@@ -224,6 +225,11 @@ fn a_forward_tsn_fits_into_a_packet() {
     assert_eq!(told[0].1.len(), room as usize);
     for packet in packets {
         assert!(packet.len() <= 556);
+    }
+    // Rule F2: before the peer can have answered, nothing is told again.
+    for a_rwnd in [99_000, 98_000] {
+        peer.give_sack(acknowledged, &[], a_rwnd);
+        assert!(forward_tsns(&peer.take(), first).is_empty());
     }
     // The rest follows.
     peer.give_sack(acknowledged + room, &[], 100_000);
