@@ -308,3 +308,30 @@ fn a_packet_without_checksum_is_checked_in_all_other_ways() {
     assert_eq!(scripted.receive(), []);
     assert_eq!(scripted.endpoint.statistics().drops.malformed, 1);
 }
+
+#[test]
+fn a_restart_declares_anew_what_is_accepted() {
+    let methods = [None, Some(ErrorDetectionMethod::Dtls)];
+    for (before, after) in [(methods[0], methods[1]), (methods[1], methods[0])] {
+        let config = with_extension("zero-checksum").alternate_error_detection(before);
+        let (mut scripted, cookie, _) = answered(config, &parameters(&[]));
+        scripted.echo(&cookie, &[]);
+        scripted.take();
+        let mut settings = scripted.endpoint.config().association.clone();
+        settings.alternate_error_detection = after;
+        let id = scripted.id();
+        scripted
+            .endpoint
+            .configure(scripted.now, id, settings)
+            .unwrap();
+        let cookie = scripted.cookie_for(Init {
+            initiate_tag: 4711,
+            ..scripted::init()
+        });
+        scripted.echo(&cookie, &[]);
+        scripted.take();
+        let data = packet(scripted.tag, &[Chunk::Data(message(0, b"zero"))]);
+        scripted.give_packet(zeroed(&data));
+        assert_eq!(scripted.receive().len(), usize::from(after.is_some()));
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::PacketOnPath;
 use crate::association::address_reconfiguration::{AddressReconfiguration, is_insecure};
 use crate::association::addresses::AddressRules;
-use crate::association::capabilities::Capabilities;
+use crate::association::capabilities::{Capabilities, accepts_zero_checksum};
 use crate::association::cookie::Cookie;
 use crate::association::local_addresses::LocalAddresses;
 use crate::association::path::Path;
@@ -30,6 +30,8 @@ impl Association {
         self.control = Default::default();
         self.begin_re_configuration(cookie.peer_initial_tsn);
         self.extensions = cookie.capabilities.extensions;
+        // The INIT ACK declared it anew (RFC 9653 section 5.3).
+        self.accepts_zero_checksum = accepts_zero_checksum(config);
         self.adaptation_code_point = cookie.capabilities.adaptation_code_point;
         self.address_reconfiguration = AddressReconfiguration::agreed(
             cookie.capabilities.extensions,
