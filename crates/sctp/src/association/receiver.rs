@@ -468,6 +468,8 @@ impl Receiver {
 
     /// Begins anew with the numbers of `streams`, and goes on with what was held for that.
     pub(crate) fn reset_streams(&mut self, streams: &StreamSet) -> Result<(), NumberReused> {
+        // It may be the turn of a message of which a part is there.
+        self.no_part_is_next = false;
         self.streams.reset(streams)
     }
 

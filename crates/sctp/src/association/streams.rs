@@ -29,6 +29,8 @@ pub(crate) struct InboundStreams {
     partial: BTreeMap<u16, PartialDelivery>,
     /// The stream of the one between whose parts nothing may be delivered.
     exclusive: Option<u16>,
+    /// How many messages wait for the ends of those.
+    blocked: usize,
     /// The TSNs of the messages that were delivered; `None` when nobody wants to know.
     delivered: Option<Vec<TsnRange>>,
     /// Messages of after a reset that is still to come.
@@ -67,6 +69,7 @@ impl InboundStreams {
             ready_bytes: 0,
             partial: BTreeMap::new(),
             exclusive: None,
+            blocked: 0,
             delivered: None,
             held: None,
         }
@@ -92,12 +95,7 @@ impl InboundStreams {
     /// How many messages are held, before their turn or ready.
     #[inline]
     pub(crate) fn messages(&self) -> usize {
-        let unblocked = self.waiting() + self.ready.len();
-        if self.partial.is_empty() {
-            return unblocked;
-        }
-        let partial = self.partial.values();
-        unblocked + partial.map(|partial| partial.blocked.len()).sum::<usize>()
+        self.waiting() + self.ready.len() + self.blocked
     }
 
     /// Whether a message can be taken with [`Self::pop`].
@@ -204,10 +202,10 @@ impl InboundStreams {
 
     /// Skips the ordered messages of a stream up to `number` that are not there, and delivers the others
     /// (RFC 3758 section 3.6). Numbers that were delivered or skipped before, and streams that there
-    /// are not, are left alone.
-    pub(crate) fn skip(&mut self, stream: u16, number: Mid) {
+    /// are not, are left alone. Tells whether it is another message's turn now.
+    pub(crate) fn skip(&mut self, stream: u16, number: Mid) -> bool {
         if stream >= self.count {
-            return;
+            return false;
         }
         let index = usize::from(stream);
         if index >= self.next.len() {
@@ -216,7 +214,7 @@ impl InboundStreams {
         let next = self.next_mid(stream);
         let mid = self.mid_of(stream, number);
         if mid < next {
-            return;
+            return false;
         }
         let mut waiting: Vec<u32> = Vec::new();
         let mut find = |first: u32, last: u32| {
@@ -235,6 +233,7 @@ impl InboundStreams {
             }
         }
         self.deliver_from(stream, mid.next());
+        true
     }
 
     /// Skips the unordered messages of a stream up to `mid` (RFC 8260 section 2.3.1).
@@ -295,6 +294,11 @@ impl InboundStreams {
         }
     }
 
+    /// The message of a stream that is being delivered in parts.
+    pub(crate) fn partial(&self, stream: u16) -> Option<MessageKey> {
+        self.partial.get(&stream).map(|partial| partial.message)
+    }
+
     /// Delivers a part of a message. `interleaved` says whether messages of other streams may be
     /// delivered between its parts.
     pub(crate) fn push_part(
@@ -317,6 +321,7 @@ impl InboundStreams {
 
     /// What waited for the end of the message that was delivered in parts is ready.
     fn unblock(&mut self, blocked: VecDeque<ReceivedMessage>) {
+        self.blocked -= blocked.len();
         for message in blocked {
             self.deliver(message);
         }
@@ -339,6 +344,7 @@ impl InboundStreams {
                 .get_mut(&self.exclusive.unwrap_or(message.stream))
         {
             partial.blocked.push_back(message);
+            self.blocked += 1;
             return;
         }
         self.keep_ready(message);
@@ -566,6 +572,31 @@ mod tests {
         assert_eq!(streams.messages(), 3);
         assert_eq!(streams.close(), [key]);
         assert_eq!(ready(&mut streams), [(0, 0), (1, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn counts_what_waits_for_the_end_of_a_delivery_in_parts() {
+        let mut streams = InboundStreams::new(3, false);
+        let first = |stream, mid| MessageKey {
+            stream,
+            unordered: false,
+            mid: Mid(mid),
+        };
+        streams.push_part(first(0, 0), message(0, 0, false), false);
+        for stream in [1, 2] {
+            push(&mut streams, message(stream, 0, false)).unwrap();
+        }
+        assert_eq!((streams.messages(), streams.ready.len()), (3, 1));
+        assert_eq!(streams.abort_partial(0), Some(first(0, 0)));
+        assert_eq!((streams.messages(), streams.ready.len()), (3, 3));
+        ready(&mut streams);
+        assert_eq!(streams.messages(), 0);
+        streams.push_part(first(1, 1), message(1, 1, false), false);
+        push(&mut streams, message(2, 1, false)).unwrap();
+        assert_eq!(streams.messages(), 2);
+        streams.close();
+        assert_eq!(ready(&mut streams).len(), 2);
+        assert_eq!(streams.messages(), 0);
     }
 
     #[test]

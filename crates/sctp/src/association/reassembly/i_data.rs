@@ -46,7 +46,10 @@ struct FragmentedMessage {
     joined: BytesMut,
     /// Those behind them without a gap.
     run: VecDeque<Piece>,
-    /// Bytes of both.
+    /// How many of these had TSNs up to the limit when one was last asked for, and their bytes.
+    reached: usize,
+    reached_bytes: usize,
+    /// Bytes of `joined` and `run`.
     part: usize,
     /// The FSN behind them, counted without wrapping (section 2.1).
     next: u64,
@@ -199,7 +202,7 @@ impl Reassembly for IDataReassembly {
     ) -> Option<IncompleteMessage> {
         let key = latest?;
         let received = self.unwrapped.number_of(cumulative);
-        let message = self.messages.get(&sorted(key))?;
+        let message = self.messages.get_mut(&sorted(key))?;
         let held = message.part_up_to(received);
         (held > 0).then_some(IncompleteMessage {
             message: key,
@@ -213,17 +216,25 @@ impl Reassembly for IDataReassembly {
         let mut largest = None;
         let mut stream = self.with_part.first().map(|key| key.0);
         while let Some(number) = stream {
-            let ordered = (number, false, streams.next_mid(number).0);
-            let unordered = self
-                .with_part
-                .range((number, true, 0)..=(number, true, u32::MAX))
-                .find(|key| {
-                    let message = self.messages.get(key);
+            let begun = streams.partial(number).map(sorted);
+            let (ordered, unordered) = match begun {
+                // Nothing else of the stream may come before its end.
+                Some(begun) => (begun, None),
+                None => (
+                    (number, false, streams.next_mid(number).0),
+                    Some((number, true, 0)..=(number, true, u32::MAX)),
+                ),
+            };
+            let unordered = unordered.and_then(|keys| {
+                self.with_part.range(keys).find(|key| {
+                    let message = self.messages.get_mut(key);
                     message.is_some_and(|message| message.part_up_to(received) > 0)
-                });
+                })
+            });
             let candidates = self.with_part.get(&ordered).into_iter().chain(unordered);
-            for (key, message) in candidates.filter_map(|key| self.messages.get_key_value(key)) {
-                let part = message.part_up_to(received);
+            for key in candidates {
+                let message = self.messages.get_mut(key);
+                let part = message.map_or(0, |message| message.part_up_to(received));
                 if part > largest.map_or(0, |(part, _)| part)
                     && streams.may_deliver_part(unsorted(*key))
                 {
@@ -241,10 +252,10 @@ impl Reassembly for IDataReassembly {
 
     fn take_part(&mut self, key: MessageKey, cumulative: Tsn) -> Option<ReceivedMessage> {
         let received = self.unwrapped.number_of(cumulative);
-        let message = self
-            .messages
-            .get_mut(&sorted(key))
-            .filter(|message| message.part_up_to(received) > 0)?;
+        let message = self.messages.get_mut(&sorted(key))?;
+        if message.part_up_to(received) == 0 {
+            return None;
+        }
         let before = message.count();
         let part = ReceivedMessage {
             stream: key.stream,
@@ -401,30 +412,31 @@ impl FragmentedMessage {
         for piece in self.run.drain(..) {
             self.joined.extend_from_slice(&piece.payload);
         }
+        (self.reached, self.reached_bytes) = (0, 0);
     }
 
-    /// How many fragments of the run have TSNs up to `limit`, before the first one that has not.
-    fn reach(&self, limit: u64) -> usize {
-        let reached = self.run.iter().take_while(|piece| piece.tsn <= limit);
-        reached.count()
-    }
-
-    /// Bytes that [`Self::take_part`] would take out.
-    fn part_up_to(&self, limit: u64) -> usize {
-        let reached = self.run.iter().take_while(|piece| piece.tsn <= limit);
-        let bytes: usize = reached.map(|piece| piece.payload.len()).sum();
-        self.joined.len() + bytes
+    /// Bytes that [`Self::take_part`] would take out. A message may have as many fragments as bytes, so
+    /// this goes on from where it ended before: the limit, which is the cumulative TSN, only grows.
+    fn part_up_to(&mut self, limit: u64) -> usize {
+        while let Some(piece) = self.run.get(self.reached)
+            && piece.tsn <= limit
+        {
+            self.reached += 1;
+            self.reached_bytes += piece.payload.len();
+        }
+        self.joined.len() + self.reached_bytes
     }
 
     /// Takes out what has arrived without a gap, as far as its TSNs go up to `limit`.
     fn take_part(&mut self, limit: u64) -> Bytes {
-        let count = self.reach(limit);
+        let bytes = self.part_up_to(limit);
+        let count = mem::take(&mut self.reached);
+        self.reached_bytes = 0;
         let only = (self.joined.is_empty() && count == 1).then(|| self.run.pop_front());
         let part = match only.flatten() {
             Some(piece) => piece.payload,
             None => {
-                self.joined
-                    .reserve(self.part_up_to(limit) - self.joined.len());
+                self.joined.reserve(bytes - self.joined.len());
                 for piece in self.run.drain(..count) {
                     self.joined.extend_from_slice(&piece.payload);
                 }
@@ -448,6 +460,7 @@ impl FragmentedMessage {
     fn renege(&mut self, limit: u64) -> Vec<Piece> {
         self.next -= self.run.len() as u64;
         let run = mem::take(&mut self.run);
+        (self.reached, self.reached_bytes) = (0, 0);
         self.part -= run.iter().map(|piece| piece.payload.len()).sum::<usize>();
         let mut held = mem::take(&mut self.apart);
         self.apart_bytes = 0;

@@ -67,11 +67,11 @@ impl Receiver {
             for last in last {
                 if last.unordered {
                     self.streams.skip_unordered(last.stream, last.mid);
-                } else {
-                    self.streams.skip(last.stream, last.mid);
+                } else if self.streams.skip(last.stream, last.mid) {
+                    // It may be the turn of a message of which a part is there.
+                    self.no_part_is_next = false;
                 }
             }
-            self.no_part_is_next = false;
             self.deliver_part(None, budget, config);
         }
         forwarding
@@ -98,14 +98,19 @@ impl Receiver {
             self.packet.dropped = true;
             return Forwarding::OutOfReach;
         }
-        let had_gaps = self.tsns.has_gaps();
+        let gaps = self.tsns.gaps().len();
         self.tsns.advance(point);
-        self.packet.gap |= had_gaps || self.tsns.has_gaps();
+        self.packet.gap |= gaps > 0 || self.tsns.has_gaps();
+        if self.tsns.gaps().len() < gaps {
+            // Fragments that are held are no longer above the cumulative TSN.
+            self.no_part_is_next = false;
+        }
         self.has_skipped = true;
         let skipped = self.reassembly.skip(point, self.tsns.cumulative(), last);
         self.buffered -= skipped.bytes;
         for stream in skipped.handed_out_on {
             self.aborted.extend(self.streams.abort_partial(stream));
+            self.no_part_is_next = false;
         }
         if !self.tsns.has_gaps() {
             self.out_of_order = 0;

@@ -1,7 +1,7 @@
 use bytes::BytesMut;
 
 use super::*;
-use crate::packet::{Chunk, Data, GapAckBlock, Packet, Ssn};
+use crate::packet::{Chunk, Data, GapAckBlock, Mid, Packet, SkippedMid, Ssn};
 
 fn config() -> AssociationConfig {
     AssociationConfig::default().a_rwnd(4000).mtu(500)
@@ -287,4 +287,44 @@ fn what_is_told_as_kept_is_never_taken_back() {
     assert_eq!(nr_sack_of(&mut receiver), (0, vec![], kept));
     assert_eq!(receive(&mut receiver, 1, 100), Ok(Reception::Accepted));
     assert_eq!(nr_sack_of(&mut receiver), (2, vec![], vec![(2, 2)]));
+}
+
+/// Gives an I-FORWARD-TSN.
+fn skip(receiver: &mut Receiver, point: u32, skipped: &[SkippedMid]) {
+    let mut buffer = BytesMut::new();
+    let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 500);
+    writer
+        .i_forward_tsn(Tsn(point), skipped.iter().copied())
+        .unwrap();
+    let packet = writer.finish();
+    let Some(Ok(Chunk::IForwardTsn(chunk))) = Packet::read(&packet).unwrap().chunks().next() else {
+        panic!("an I-FORWARD-TSN was written");
+    };
+    receiver.handle_i_forward_tsn(&chunk, PathId::FIRST, usize::MAX, &config());
+}
+
+/// To look is to go through all streams that have a part.
+#[test]
+fn a_part_is_looked_for_again_only_where_skipping_may_have_made_it_the_turn_of_one() {
+    let mut receiver = Receiver::new(Tsn(1), 10, true, &config());
+    let ordered = [SkippedMid {
+        stream: 1,
+        unordered: false,
+        mid: Mid(0),
+    }];
+    receiver.record(Tsn(8));
+    for (point, skipped, looks) in [
+        (5, &[][..], false),
+        // What was held is now below the cumulative TSN.
+        (7, &[], true),
+        (9, &ordered, true),
+        (10, &ordered, false),
+    ] {
+        receiver.no_part_is_next = true;
+        skip(&mut receiver, point, skipped);
+        assert_eq!(!receiver.no_part_is_next, looks, "TSN {point}");
+    }
+    receiver.no_part_is_next = true;
+    receiver.reset_streams(&StreamSet::All).unwrap();
+    assert!(!receiver.no_part_is_next);
 }

@@ -244,3 +244,18 @@ fn a_peer_without_i_forward_tsn_gets_all_interleaved_messages() {
     );
     assert!(peer.status().extensions.partial_reliability);
 }
+
+#[test]
+fn of_several_in_a_packet_the_first_one_counts() {
+    let mut peer = accepted(config());
+    let packet = packet_of(peer.tag, |writer| {
+        for count in 0..3 {
+            let entries = std::iter::empty();
+            let written = writer.i_forward_tsn(PEER_TSN + count, entries);
+            written.expect("it fits");
+        }
+    });
+    peer.give_packet(packet);
+    assert_eq!(sack_in(&peer.take()).0, PEER_TSN);
+    assert_eq!(peer.endpoint.statistics().drops.chunks, 2);
+}

@@ -316,3 +316,53 @@ fn skips_messages_up_to_a_number() {
     assert_eq!(reassembly.fragments(), 1);
     assert_eq!(reassembly.offsets_above(Tsn(0)), [5]);
 }
+
+#[test]
+fn each_fragment_is_looked_at_once_to_find_how_large_a_part_is() {
+    let mut reassembly = reassembly(0);
+    let held = |reassembly: &mut IDataReassembly, tsn| {
+        let incomplete = reassembly.incomplete(Some(KEY), Tsn(tsn));
+        incomplete.map_or(0, |incomplete| incomplete.held)
+    };
+    let reached = |reassembly: &IDataReassembly| reassembly.messages[&sorted(KEY)].reached;
+    for fsn in 0..10 {
+        let bits = if fsn == 0 { "B" } else { "" };
+        reassembly.insert(fragment(fsn, fsn, bits)).unwrap();
+        assert_eq!(reached(&reassembly), fsn as usize);
+        assert_eq!(held(&mut reassembly, fsn), 3 * (fsn as usize + 1));
+    }
+    reassembly.insert(fragment(11, 10, "")).unwrap();
+    assert_eq!(held(&mut reassembly, 10), 30, "the last is above");
+    reassembly.renege(Tsn(10), &mut |_, _| {});
+    assert_eq!(held(&mut reassembly, 10), 30);
+    let part = reassembly.take_part(KEY, Tsn(10)).unwrap();
+    assert_eq!(part.payload.len(), 30);
+    assert_eq!((held(&mut reassembly, 10), reached(&reassembly)), (0, 0));
+    for fsn in 10..13 {
+        reassembly.insert(fragment(fsn + 1, fsn, "")).unwrap();
+    }
+    assert_eq!(held(&mut reassembly, 12), 8);
+    reassembly.join_fragments(Tsn(12));
+    assert_eq!((held(&mut reassembly, 12), reached(&reassembly)), (12, 0));
+}
+
+/// Nothing else of its stream may come before its end.
+#[test]
+fn the_rest_of_a_begun_message_is_not_hidden_by_one_before_it() {
+    let mut reassembly = reassembly(0);
+    let mut streams = InboundStreams::new(10, true);
+    let unordered = |mid| MessageKey {
+        unordered: true,
+        mid: Mid(mid),
+        ..KEY
+    };
+    let begun = unordered(9);
+    reassembly.insert(fragment_of(begun, 0, 0, "B")).unwrap();
+    let part = reassembly.take_part(begun, Tsn(0)).unwrap();
+    streams.push_part(begun, part, true);
+    let before = fragment_of(unordered(3), 1, 0, "B");
+    reassembly.insert(before).unwrap();
+    assert_eq!(reassembly.largest_part(Tsn(1), &streams), None);
+    reassembly.insert(fragment_of(begun, 2, 1, "")).unwrap();
+    assert_eq!(reassembly.largest_part(Tsn(2), &streams), Some(begun));
+}
