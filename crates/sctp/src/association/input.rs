@@ -16,7 +16,7 @@ use crate::packet::{
     Cause, CauseBuffer, Chunk, ChunkIterator, ChunkType, CommonHeader, FormatError, Heartbeat,
     OperationError, Packet, RawChunk,
 };
-use crate::{AssociationState, Event, PathAddress, PathState};
+use crate::{AssociationConfig, AssociationState, Event, PathAddress, PathState};
 
 /// What the packet that is being handled has brought so far.
 #[derive(Debug, Clone, Copy)]
@@ -161,7 +161,7 @@ impl Association {
                 context.statistics.drops.unknown_path += 1;
                 break;
             }
-            let go_on = match chunk.and_then(|raw| self.read_chunk(raw)) {
+            let go_on = match chunk.and_then(|raw| self.read_chunk(raw, context.config)) {
                 Ok(Chunk::Auth(_)) => {
                     // What it is in front of has been verified, or cut off.
                     received.authenticated = true;
@@ -215,14 +215,23 @@ impl Association {
 
     /// Reads a chunk. One of an extension that the association does not have is like one of a type
     /// that nobody knows.
-    fn read_chunk<'a>(&self, raw: RawChunk<'a>) -> Result<Chunk<'a>, FormatError<'a>> {
+    fn read_chunk<'a>(
+        &self,
+        raw: RawChunk<'a>,
+        config: &AssociationConfig,
+    ) -> Result<Chunk<'a>, FormatError<'a>> {
         let extensions = self.extensions;
         let recognized = match raw.chunk_type() {
             ChunkType::AUTH => extensions.authentication,
             ChunkType::NR_SACK => extensions.nr_sack,
             ChunkType::ASCONF | ChunkType::ASCONF_ACK => extensions.address_reconfiguration,
             ChunkType::RE_CONFIG => extensions.re_configuration,
-            ChunkType::FORWARD_TSN | ChunkType::I_FORWARD_TSN => extensions.partial_reliability,
+            ChunkType::FORWARD_TSN => extensions.partial_reliability,
+            // Linux sends it to whoever lists it, although it does not list it itself (RFC 8260 section 2.3.1).
+            ChunkType::I_FORWARD_TSN => {
+                extensions.partial_reliability
+                    || extensions.interleaving && config.extensions.partial_reliability
+            }
             _ => true,
         };
         if recognized {
@@ -263,9 +272,13 @@ impl Association {
             // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
             Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
             Chunk::Auth(_) => context.statistics.drops.chunks += 1,
-            Chunk::IForwardTsn(chunk) => self.handle_i_forward_tsn(received, &chunk, context),
+            Chunk::IForwardTsn(chunk) => {
+                self.handle_forward_tsn(received, &(&chunk).into(), context)
+            }
             Chunk::ReConfig(chunk) => self.handle_re_config(received.path, chunk, context),
-            Chunk::ForwardTsn(chunk) => self.handle_forward_tsn(received, &chunk, context),
+            Chunk::ForwardTsn(chunk) => {
+                self.handle_forward_tsn(received, &(&chunk).into(), context)
+            }
             Chunk::Asconf(asconf) => self.handle_asconf(*received.from, asconf, context),
             Chunk::AsconfAck(ack) => self.handle_asconf_ack(ack, context),
             Chunk::Pad(_) => {}

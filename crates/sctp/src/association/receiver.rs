@@ -21,7 +21,7 @@ use super::stream_set::StreamSet;
 use super::streams::{InboundStreams, NumberReused};
 use crate::packet::{ChunkType, PacketWriter, Sack, Tsn};
 use crate::{AssociationConfig, Extensions, ReceivedMessage};
-pub(crate) use forward_tsn::Forwarding;
+pub(crate) use forward_tsn::{Forwarding, Skip};
 use nr_sack::NonRenegable;
 use window::least_window;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use sctp_net::{AbandonedCount, PrPolicy, SendInfo};
 
-use super::{Pair, in_both_roles};
+use super::{Client, Pair, SetUp, console::Console, in_both_roles};
+use crate::common::kernel::with_kernel;
 use crate::common::{on_stream, within};
 
 /// Messages that are given up.
@@ -79,5 +80,21 @@ fn messages_are_given_up_after_retransmissions() {
         assert_eq!(abandoned.sent + abandoned.unsent, MESSAGES);
         let abandoned = the_kernel_gives_up(pair, "rtx", 1).await;
         assert_eq!(abandoned, MESSAGES);
+    });
+}
+
+/// It sends I-FORWARD-TSN to whoever lists it (RFC 8260 section 2.3.1).
+#[test]
+fn the_kernel_skips_interleaved_messages_without_listing_the_chunk() {
+    with_kernel(async |kernel| {
+        let mut console = Console::new(kernel);
+        console.ask("socket pr,idata 5");
+        let set_up = SetUp::with("pr,idata");
+        let mut pair = set_up.associate(kernel, &mut console, Client::Ours).await;
+        let agreed = pair.association.status().await.unwrap().extensions;
+        assert!(agreed.interleaving && !agreed.partial_reliability);
+        let abandoned = the_kernel_gives_up(&mut pair, "ttl", LIFE_TIME).await;
+        assert_eq!(abandoned, MESSAGES);
+        pair.end().await;
     });
 }

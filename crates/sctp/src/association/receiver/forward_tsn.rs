@@ -17,54 +17,60 @@ pub(crate) enum Forwarding {
     OutOfReach,
 }
 
-impl Receiver {
-    /// Takes in a FORWARD-TSN that came on `path`. `budget` is how many more bytes the endpoint may
-    /// hold.
-    pub(crate) fn handle_forward_tsn(
-        &mut self,
-        chunk: &ForwardTsn<'_>,
-        path: PathId,
-        budget: usize,
-        config: &AssociationConfig,
-    ) -> Forwarding {
+/// What a FORWARD-TSN tells, or an I-FORWARD-TSN.
+#[derive(Debug)]
+pub(crate) struct Skip {
+    /// It is an I-FORWARD-TSN (RFC 8260 section 2.3.1).
+    pub(crate) interleaved: bool,
+    /// What is missing up to there is not sent again.
+    point: Tsn,
+    /// The last message that is skipped of each stream.
+    last: Vec<MessageKey>,
+}
+
+impl From<&ForwardTsn<'_>> for Skip {
+    fn from(chunk: &ForwardTsn<'_>) -> Skip {
         let last = chunk.skipped.iter().map(|skipped| MessageKey {
             stream: skipped.stream,
             unordered: false,
             mid: Mid(skipped.ssn.0.into()),
         });
-        let last: Vec<MessageKey> = last.collect();
-        self.forward(chunk.new_cumulative_tsn, &last, path, budget, config)
+        Skip {
+            interleaved: false,
+            point: chunk.new_cumulative_tsn,
+            last: last.collect(),
+        }
     }
+}
 
-    /// The same for an I-FORWARD-TSN (RFC 8260 section 2.3.1).
-    pub(crate) fn handle_i_forward_tsn(
-        &mut self,
-        chunk: &IForwardTsn<'_>,
-        path: PathId,
-        budget: usize,
-        config: &AssociationConfig,
-    ) -> Forwarding {
+impl From<&IForwardTsn<'_>> for Skip {
+    fn from(chunk: &IForwardTsn<'_>) -> Skip {
         let last = chunk.skipped.iter().map(|skipped| MessageKey {
             stream: skipped.stream,
             unordered: skipped.unordered,
             mid: skipped.mid,
         });
-        let last: Vec<MessageKey> = last.collect();
-        self.forward(chunk.new_cumulative_tsn, &last, path, budget, config)
+        Skip {
+            interleaved: true,
+            point: chunk.new_cumulative_tsn,
+            last: last.collect(),
+        }
     }
+}
 
-    /// Skips what is missing up to `point`, and on each stream up to the messages `last`.
-    fn forward(
+impl Receiver {
+    /// Takes in a FORWARD-TSN or I-FORWARD-TSN that came on `path`. `budget` is how many more bytes the endpoint may
+    /// hold.
+    pub(crate) fn skip(
         &mut self,
-        point: Tsn,
-        last: &[MessageKey],
+        skip: &Skip,
         path: PathId,
         budget: usize,
         config: &AssociationConfig,
     ) -> Forwarding {
-        let forwarding = self.forward_to(point, last, path, config);
+        let forwarding = self.forward_to(skip.point, &skip.last, path, config);
         if forwarding == Forwarding::Advanced {
-            for last in last {
+            for last in &skip.last {
                 if last.unordered {
                     self.streams.skip_unordered(last.stream, last.mid);
                 } else if self.streams.skip(last.stream, last.mid) {

@@ -300,7 +300,7 @@ fn skip(receiver: &mut Receiver, point: u32, skipped: &[SkippedMid]) {
     let Some(Ok(Chunk::IForwardTsn(chunk))) = Packet::read(&packet).unwrap().chunks().next() else {
         panic!("an I-FORWARD-TSN was written");
     };
-    receiver.handle_i_forward_tsn(&chunk, PathId::FIRST, usize::MAX, &config());
+    receiver.skip(&(&chunk).into(), PathId::FIRST, usize::MAX, &config());
 }
 
 /// To look is to go through all streams that have a part.

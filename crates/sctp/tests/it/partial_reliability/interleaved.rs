@@ -245,6 +245,26 @@ fn a_peer_without_i_forward_tsn_gets_all_interleaved_messages() {
     assert!(peer.status().extensions.partial_reliability);
 }
 
+/// As Linux does.
+#[test]
+fn a_peer_without_i_forward_tsn_may_send_it_where_we_offer_it() {
+    let listed = [FORWARD_TSN, I_DATA];
+    let mut peer = accepted_with(config(), &listed);
+    assert!(!peer.status().extensions.partial_reliability);
+    give(&mut peer, 1, false, 1, 0, true);
+    forward(&mut peer, 1, &[(1, false, 0)]);
+    assert_eq!(received(&mut peer), [&b"<1>"[..]]);
+    assert_eq!(sack_in(&peer.take()).0, PEER_TSN + 1);
+    // Where we do not, it is none that we know.
+    let alone = quiet().extensions("idata".parse().expect("its name"));
+    let mut peer = accepted_with(alone, &listed);
+    give(&mut peer, 1, false, 1, 0, true);
+    peer.take();
+    forward(&mut peer, 1, &[(1, false, 0)]);
+    assert_eq!(received(&mut peer).len(), 0);
+    assert_eq!(types(&peer.take()), [[ChunkType::ERROR]]);
+}
+
 #[test]
 fn of_several_in_a_packet_the_first_one_counts() {
     let mut peer = accepted(config());
