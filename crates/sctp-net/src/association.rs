@@ -16,7 +16,7 @@ use crate::error::CloseCause;
 use crate::keys::AssociationKey;
 use crate::mailbox::{Command, Control};
 use crate::notifications::Notifications;
-use crate::send_queue::{Ending, OutgoingMessage, PushError};
+use crate::send_queue::{Emptied, Ending, OutgoingMessage, PushError};
 use crate::stack_handle::{PortSource, StackHandle};
 
 /// Names an association of an endpoint.
@@ -295,6 +295,12 @@ impl Association {
     /// Whether it is one of the kernel's SCTP.
     pub(crate) fn is_of_kernel(&self) -> bool {
         matches!(self.stack.ports, PortSource::Kernel(_))
+    }
+
+    /// Waits until the engine has all that was sent, and keeps back what is sent further until what comes back is
+    /// dropped.
+    pub(crate) async fn all_taken(&self) -> Option<Emptied<'_>> {
+        self.shared.send_queue.emptied().await
     }
 
     /// Hands a command to a worker; `None` when it has ended.

@@ -56,7 +56,7 @@ impl Association {
             .await
     }
 
-    /// Asks the peer to reset streams (RFC 6525 section 6.3.2).
+    /// Asks the peer to reset streams (RFC 6525 section 6.3.2), after what was sent on them before.
     /// [`Notification::StreamReset`](crate::Notification::StreamReset) tells how it went.
     ///
     /// # Errors
@@ -67,11 +67,11 @@ impl Association {
         &self,
         reset: StreamReset,
     ) -> Result<(), ExtensionError<ReConfigurationError>> {
-        self.call(move |engine, now, id| engine.reset_streams(now, id, reset))
+        self.call_in_order(move |engine, now, id| engine.reset_streams(now, id, reset))
             .await
     }
 
-    /// Asks the peer to begin anew with all SSNs and TSNs (RFC 6525 section 6.3.3).
+    /// Asks the peer to begin anew with all SSNs and TSNs (RFC 6525 section 6.3.3), after what was sent before.
     /// [`Notification::AssociationReset`](crate::Notification::AssociationReset) tells how it went.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Association {
     /// When the peer does not support it, a request is not answered yet, the last reset was less than 30
     /// seconds ago, or the association has ended.
     pub async fn reset_association(&self) -> Result<(), ExtensionError<ReConfigurationError>> {
-        self.call(|engine, now, id| engine.reset_association(now, id))
+        self.call_in_order(|engine, now, id| engine.reset_association(now, id))
             .await
     }
 
@@ -120,7 +120,7 @@ impl Association {
     ///
     /// When there is no such key, or the association does not authenticate or has ended.
     pub async fn set_active_key(&self, key: u16) -> Result<(), ExtensionError<KeyError>> {
-        self.call(move |engine, now, id| engine.set_active_key(now, Some(id), key))
+        self.call_in_order(move |engine, now, id| engine.set_active_key(now, Some(id), key))
             .await
     }
 
@@ -173,6 +173,21 @@ impl Association {
             abandoned.ok_or(StreamError::InvalidStream)
         })
         .await
+    }
+
+    /// As [`Self::call`], after the engine has what was sent before, and before it gets what is sent after.
+    async fn call_in_order<T, E>(
+        &self,
+        call: impl FnOnce(&mut sctp::Endpoint, Instant, sctp::AssociationId) -> Result<T, E>
+        + Send
+        + 'static,
+    ) -> Result<T, ExtensionError<E>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let _order = self.all_taken().await;
+        self.call(call).await
     }
 
     /// Has the association's worker call its engine.

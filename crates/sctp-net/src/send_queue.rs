@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use sctp::SendInfo;
-use tokio::sync::Semaphore;
+use tokio::sync::{MutexGuard as Turn, Semaphore, SemaphorePermit};
 
 /// How many bytes of messages may wait for the driver. Beyond them, senders wait; the engine's
 /// own send buffer is another bound behind this one.
@@ -48,6 +48,13 @@ pub(crate) enum Ending {
     Abort(Bytes),
 }
 
+/// A queue without messages.
+#[derive(Debug)]
+pub(crate) struct Emptied<'a> {
+    _turn: Turn<'a, ()>,
+    _room: SemaphorePermit<'a>,
+}
+
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PushError {
@@ -86,6 +93,17 @@ impl SendQueue {
             })?
             .forget();
         self.append(message)
+    }
+
+    /// Waits until the driver has taken all messages, and keeps further ones out until what comes back is dropped;
+    /// `None` when no further one is taken anyway.
+    pub(crate) async fn emptied(&self) -> Option<Emptied<'_>> {
+        let turn = self.turn.lock().await;
+        let room = self.room.acquire_many(FULL_BYTES as u32).await.ok()?;
+        Some(Emptied {
+            _turn: turn,
+            _room: room,
+        })
     }
 
     /// No further message is taken, and the driver ends the association. An abort overrules a
@@ -184,6 +202,28 @@ mod tests {
             true
         });
         assert_eq!(sizes, [40_000, 1]);
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_all_messages_is_before_those_that_come_later() {
+        let send_queue = std::sync::Arc::new(SendQueue::new());
+        send_queue.push(message(10)).await.unwrap();
+        let waiting = tokio::spawn({
+            let send_queue = std::sync::Arc::clone(&send_queue);
+            async move {
+                let emptied = send_queue.emptied().await;
+                let refused = send_queue.try_push(message(1));
+                drop(emptied);
+                (refused, send_queue.try_push(message(2)))
+            }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        send_queue.drain(|_| true);
+        let results = waiting.await.unwrap();
+        assert_eq!(results, (Err(PushError::Full), Ok(())));
+        send_queue.end(Ending::Shutdown);
+        assert!(send_queue.emptied().await.is_none());
     }
 
     #[tokio::test]

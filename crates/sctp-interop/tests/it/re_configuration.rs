@@ -286,6 +286,20 @@ mod all_requests {
         });
     }
 
+    /// The peer's data is there, and its acknowledgement delayed.
+    #[test]
+    fn we_reset_the_association_right_after_the_peers_data() {
+        with_usrsctp(|link| {
+            for sender in Sender::BOTH {
+                begin(link, sender);
+            }
+            link.deliver(Sender::Peer, 1, b"right before");
+            let (now, id) = (link.ours.at(link.now), link.ours.id());
+            link.ours.endpoint.reset_association(now, id).unwrap();
+            after_reset_of_association(link);
+        });
+    }
+
     #[test]
     fn the_peer_resets_the_association() {
         with_usrsctp(|link| {

@@ -6,7 +6,7 @@ use sctp_net::{
     StreamError, StreamReset, StreamScheduler,
 };
 
-use crate::common::{carrier, on_stream, pair, pair_over, quick, within};
+use crate::common::{carrier, on_stream, pair, pair_over, pattern, quick, within};
 
 #[tokio::test]
 async fn streams_are_reset_and_added() {
@@ -59,6 +59,40 @@ async fn streams_are_reset_and_added() {
         .await
         .unwrap();
     assert_eq!(within(pair.server.receive()).await.unwrap().stream, 4);
+}
+
+/// However much of it still waits.
+#[tokio::test]
+async fn a_reset_comes_after_what_was_sent_before() {
+    const MESSAGES: usize = 30;
+    let mut config = quick()
+        .extensions(Extensions::ALL)
+        .re_configuration_policy(ReConfigurationPolicy::GRANT_ALL);
+    config.association.send_buffer = 20_000;
+    let pair = pair(config).await;
+    let client = pair.client.clone();
+    let sending = tokio::spawn(async move {
+        for number in 0..MESSAGES {
+            client
+                .send(on_stream(1), pattern(number, 10_000))
+                .await
+                .unwrap();
+        }
+        let reset = StreamReset {
+            outgoing: Some(vec![1]),
+            ..StreamReset::default()
+        };
+        client.reset_streams(reset).await.unwrap();
+        client.send(on_stream(1), "after".into()).await.unwrap();
+    });
+    for number in 0..MESSAGES {
+        let message = within(pair.server.receive()).await.unwrap();
+        assert_eq!(usize::from(message.ssn), number);
+        assert_eq!(message.payload, pattern(number, 10_000));
+    }
+    let after = within(pair.server.receive()).await.unwrap();
+    assert_eq!((after.ssn, &after.payload[..]), (0, &b"after"[..]));
+    within(sending).await.unwrap();
 }
 
 #[tokio::test]

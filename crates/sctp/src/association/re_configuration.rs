@@ -27,7 +27,7 @@ pub(crate) struct ReConfiguration {
     next_request: SequenceNumber,
     /// The requests of RE-CONFIGs that are to be sent, oldest first: one or two that may go together
     /// (section 3.1).
-    wanted: VecDeque<Vec<Request>>,
+    wanted: VecDeque<WantedRequests>,
     /// The requests of the RE-CONFIG that was sent and has not been answered completely.
     outstanding: Vec<OutstandingRequest>,
     /// The number of our last Add Incoming Streams Request, if all that answered it was a request of the
@@ -43,6 +43,14 @@ pub(crate) struct ReConfiguration {
     has_paused: bool,
     /// When our last SSN/TSN Reset Request was sent, or led to a reset.
     association_reset: Option<Instant>,
+}
+
+/// The requests of a RE-CONFIG that is to be sent.
+#[derive(Debug)]
+struct WantedRequests {
+    requests: Vec<Request>,
+    /// The messages in front of this place in the order of all of them were there before: they leave first.
+    place: u64,
 }
 
 /// A request of ours.
@@ -124,6 +132,11 @@ impl ReConfiguration {
     /// Whether a request of ours is to be sent, or has not been answered.
     fn is_busy(&self) -> bool {
         !self.wanted.is_empty() || !self.outstanding.is_empty()
+    }
+
+    /// The requests that are to be sent.
+    fn wanted_requests(&self) -> impl Iterator<Item = &Request> {
+        self.wanted.iter().flat_map(|wanted| &wanted.requests)
     }
 
     /// Whether the peer has been asked for an SSN/TSN reset, and has not answered.

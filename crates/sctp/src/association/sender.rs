@@ -141,9 +141,14 @@ impl Sender {
         self.outstanding.next_tsn()
     }
 
-    /// Has no message on these streams begin to leave.
-    pub(crate) fn pause(&mut self, streams: StreamSet) {
-        self.queue.pause(streams);
+    /// The place of the next message in the order in which they come from the user.
+    pub(crate) fn next_place(&self) -> u64 {
+        self.queue.next_arrival()
+    }
+
+    /// Has no message on these streams begin to leave, but for those in front of `place`.
+    pub(crate) fn pause(&mut self, streams: StreamSet, place: u64) {
+        self.queue.pause(streams, place);
     }
 
     /// Ends that.
@@ -151,7 +156,7 @@ impl Sender {
         self.queue.resume();
     }
 
-    /// Whether streams are paused, and their numbers may begin anew: no message on them has begun to leave,
+    /// Whether streams are paused, and their numbers may begin anew: no message on them leaves any more,
     /// all that left before is acknowledged, and no FORWARD-TSN that the peer has yet to take in, or that is
     /// still to be sent, may name one of their old numbers.
     ///

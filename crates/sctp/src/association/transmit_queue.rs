@@ -19,12 +19,12 @@ use bytes::{Buf, Bytes};
 
 use super::limit::Limit;
 use super::message_fragment::MessageFragment;
-use super::stream_set::StreamSet;
 use crate::packet::Mid;
 use crate::{SendInfo, StreamScheduler};
 pub(crate) use abandonment::WaitingMessage;
 use messages::{MessageId, MessageList, Messages, QueuedMessage};
 use outbound_streams::{OutboundStream, OutboundStreams};
+use pause::Pause;
 use scheduler::{Candidate, Scheduler, scheduler};
 
 /// The queue.
@@ -41,7 +41,7 @@ pub(crate) struct TransmitQueue {
     /// The turn that has begun.
     turn: Option<Turn>,
     /// The streams on which no message begins to leave.
-    paused: Option<StreamSet>,
+    paused: Option<Pause>,
     /// Bytes of user data that wait.
     bytes: usize,
     /// The messages with a life time of which nothing was sent.

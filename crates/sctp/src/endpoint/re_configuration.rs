@@ -8,7 +8,8 @@ use crate::{AssociationId, ReConfigurationError, StreamReset};
 impl Endpoint {
     /// Asks the peer to reset streams (RFC 6525 section 6.3.2): their numbers begin again with 0.
     /// `Event::StreamReset` tells how it went, several times where the list of streams needs several
-    /// requests. Messages that are given to [`Self::send`] before the reset is done are sent after it.
+    /// requests. Messages that were given to [`Self::send`] before leave first; those that are given to it
+    /// before the reset is done are sent after it.
     ///
     /// # Errors
     ///

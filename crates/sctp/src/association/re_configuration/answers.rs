@@ -303,7 +303,7 @@ impl Association {
                 Request::IncomingReset { .. } | Request::AssociationReset
             )
         });
-        let is_busy = state.wanted.iter().flatten().any(|request| {
+        let is_busy = state.wanted_requests().any(|request| {
             matches!(request, Request::OutgoingReset { answers, .. } if answers.is_some())
         });
         if waits_for_peer || is_busy {
@@ -401,8 +401,8 @@ impl Association {
         if sum > usize::from(context.config.max_outbound_streams) {
             return ReConfigResult::DENIED;
         }
-        let mut wanted = state.wanted.iter().flatten();
-        if wanted.any(|request| matches!(request, Request::AddOutgoing(_))) {
+        let adds = |request: &Request| matches!(request, Request::AddOutgoing(_));
+        if state.wanted_requests().any(adds) {
             return ReConfigResult::ERROR_REQUEST_ALREADY_IN_PROGRESS;
         }
         self.want(vec![Request::AddOutgoing(add.new_streams)]);

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::{OutstandingRequest, ReConfiguration, Request, encode, stream_list};
+use super::{OutstandingRequest, ReConfiguration, Request, WantedRequests, encode, stream_list};
 use crate::association::control_queue::RequestKind;
 use crate::association::encoded_chunk::EncodedChunk;
 use crate::association::path::Path;
@@ -130,12 +130,16 @@ impl Association {
 
     // --- Sending (section 5.1) ---
 
-    /// Has a RE-CONFIG with these requests sent when no other one is outstanding.
+    /// Has a RE-CONFIG with these requests sent when no other one is outstanding, and what the user has sent until
+    /// now on streams that begin anew has left.
     pub(super) fn want(&mut self, requests: Vec<Request>) {
         if let Some(state) = &mut self.re_configuration
             && !requests.is_empty()
         {
-            state.wanted.push_back(requests);
+            state.wanted.push_back(WantedRequests {
+                requests,
+                place: self.sender.next_place(),
+            });
         }
     }
 
@@ -153,24 +157,26 @@ impl Association {
         if !state.outstanding.is_empty() || self.control.is_busy(KIND) {
             return None;
         }
-        let requests = state.wanted.front()?;
+        let WantedRequests { requests, place } = state.wanted.front()?;
         let paused = requests.iter().find_map(Request::paused_streams);
         let resets_association = requests.contains(&Request::AssociationReset);
         if let Some(streams) = paused {
             // Rules A1 and C2.
             if !state.has_paused {
                 state.has_paused = true;
-                self.sender.pause(streams);
+                self.sender.pause(streams, *place);
             }
             if !self.sender.has_paused() || resets_association && !self.sender.is_idle() {
                 return None;
             }
         }
         let last_assigned_tsn = self.sender.next_tsn().previous();
-        let requests = state.wanted.pop_front()?;
-        let chunk = state.number(requests, response, last_assigned_tsn)?;
+        let wanted = state.wanted.pop_front()?;
+        let chunk = state.number(wanted.requests, response, last_assigned_tsn)?;
         if resets_association {
             state.association_reset = Some(now);
+            // What the peer has sent is not to be outstanding when its TSNs change, as none of ours is (rule C2).
+            self.receiver.request_sack();
         }
         self.control.push(KIND, chunk.clone()).ok()?;
         Some(chunk)

@@ -1,14 +1,28 @@
 //! Streams whose numbers are to begin anew: no message on them begins to leave until the peer knows that
-//! (RFC 6525 section 5.1.2, A1).
+//! (RFC 6525 section 5.1.2, A1), but for those that came before the user asked for it.
 
+use super::messages::QueuedMessage;
 use super::{RemovedMessage, TransmitQueue};
 use crate::association::stream_set::StreamSet;
 
+/// Streams that are paused.
+#[derive(Debug, Clone)]
+pub(super) struct Pause {
+    streams: StreamSet,
+    /// The messages in front of this place in the order in which they came leave all the same.
+    from: u64,
+}
+
 impl TransmitQueue {
-    /// Pauses streams, in place of those that were: a message on them that has begun to leave goes on, no
-    /// other one begins.
-    pub(crate) fn pause(&mut self, streams: StreamSet) {
-        let before = self.paused.replace(streams);
+    /// The place of the next message in the order in which they come.
+    pub(crate) fn next_arrival(&self) -> u64 {
+        self.next_arrival
+    }
+
+    /// Pauses streams, in place of those that were: messages on them that have begun to leave or came in front of the
+    /// place `from` go on, no other one begins.
+    pub(crate) fn pause(&mut self, streams: StreamSet, from: u64) {
+        let before = self.paused.replace(Pause { streams, from });
         let is_idle = |turn: &super::Turn| self.is_paused(turn.stream);
         if self.turn.as_ref().is_some_and(is_idle) {
             self.end_turn();
@@ -17,37 +31,38 @@ impl TransmitQueue {
         let paused = self.paused.clone();
         self.rank_anew(|stream| {
             let mut sets = before.into_iter().chain(&paused);
-            sets.any(|set| set.contains(stream))
+            sets.any(|pause| pause.streams.contains(stream))
         });
     }
 
     /// Ends that.
     pub(crate) fn resume(&mut self) {
         if let Some(paused) = self.paused.take() {
-            self.rank_anew(|stream| paused.contains(stream));
+            self.rank_anew(|stream| paused.streams.contains(stream));
         }
     }
 
-    /// Whether streams are paused, and no message on them has begun to leave.
+    /// Whether streams are paused, and no message on them leaves any more.
     pub(crate) fn has_paused(&self) -> bool {
-        self.paused.as_ref().is_some_and(|paused| {
-            let mut used = self
-                .streams
-                .used()
-                .filter(|stream| paused.contains(*stream));
-            !used.any(|stream| self.is_message_begun(stream))
-        })
+        self.paused.is_some() && {
+            let mut used = self.streams.used().filter(|stream| self.pauses(*stream));
+            used.all(|stream| self.is_paused(stream))
+        }
     }
 
     /// Whether that stream is among those that are paused.
     pub(crate) fn pauses(&self, stream: u16) -> bool {
         let paused = self.paused.as_ref();
-        paused.is_some_and(|paused| paused.contains(stream))
+        paused.is_some_and(|paused| paused.streams.contains(stream))
     }
 
-    /// Whether nothing new may leave on that stream.
+    /// Whether nothing may leave on that stream.
     pub(super) fn is_paused(&self, stream: u16) -> bool {
-        self.pauses(stream) && !self.is_message_begun(stream)
+        self.paused.as_ref().is_some_and(|paused| {
+            let leaves =
+                |message: &QueuedMessage| message.mid.is_some() || message.arrival < paused.from;
+            paused.streams.contains(stream) && !self.first_of(stream).is_some_and(leaves)
+        })
     }
 
     /// Whether no message has left on these streams since their numbers began.
@@ -119,12 +134,13 @@ mod tests {
             StreamScheduler::RoundRobinPerPacket,
         ] {
             let mut queue = TransmitQueue::new(10, scheduler);
-            for _ in 0..2 {
-                push(&mut queue, 1, 20);
-                push(&mut queue, 2, 10);
-            }
+            push(&mut queue, 1, 20);
+            push(&mut queue, 2, 10);
+            let place = queue.next_arrival();
+            push(&mut queue, 1, 20);
+            push(&mut queue, 2, 10);
             assert_eq!(queue.take(10).map(|fragment| fragment.stream), Some(1));
-            queue.pause(StreamSet::of_list([1]));
+            queue.pause(StreamSet::of_list([1]), place);
             assert!(!queue.has_paused());
             let mut left = take(&mut queue);
             left.sort_unstable();
@@ -145,13 +161,34 @@ mod tests {
     }
 
     #[test]
+    fn what_came_before_leaves_all_the_same() {
+        for scheduler in StreamScheduler::ALL {
+            let mut queue = TransmitQueue::new(10, scheduler);
+            for _ in 0..2 {
+                push(&mut queue, 1, 20);
+                push(&mut queue, 2, 10);
+            }
+            queue.pause(StreamSet::of_list([1]), queue.next_arrival());
+            push(&mut queue, 1, 10);
+            assert!(!queue.has_paused());
+            let mut left = take(&mut queue);
+            left.sort_unstable();
+            assert_eq!(left, [(1, 0), (1, 0), (1, 1), (1, 1), (2, 0), (2, 1)]);
+            assert!(queue.has_paused(), "{scheduler:?}");
+            queue.resume();
+            assert_eq!(take(&mut queue), [(1, 2)]);
+        }
+    }
+
+    #[test]
     fn all_streams_may_be_paused_and_those_that_are_used_later() {
         let mut queue = TransmitQueue::new(10, StreamScheduler::default());
+        let place = queue.next_arrival();
         push(&mut queue, 0, 10);
-        queue.pause(StreamSet::All);
+        queue.pause(StreamSet::All, place);
         push(&mut queue, 7, 10);
         assert_eq!(take(&mut queue), []);
-        queue.pause(StreamSet::of_list([7]));
+        queue.pause(StreamSet::of_list([7]), place);
         assert_eq!(take(&mut queue), [(0, 0)]);
         queue.resume();
         assert_eq!(take(&mut queue), [(7, 0)]);

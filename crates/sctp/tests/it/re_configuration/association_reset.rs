@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sctp::packet::{
-    Chunk, Data, NextTsns, Parameter, ReConfigResponse, ReConfigResult, SequenceNumber, Ssn, Tsn,
+    Chunk, ChunkType, Data, NextTsns, Parameter, ReConfigResponse, ReConfigResult, SequenceNumber,
+    Ssn, Tsn,
 };
 use sctp::{AssociationState, Event, LostCause, ReConfigurationError, ReConfigurationOutcome};
 
 use super::{FIRST, connected, events, give, granting, re_configs, response, results};
-use crate::rfc9260::scripted::{PEER_TSN, Scripted, chunks, message, sack_in};
+use crate::rfc9260::scripted::{PEER_TSN, Scripted, chunks, message, sack_in, types};
 
 const PERFORMED: ReConfigResult = ReConfigResult::SUCCESS_PERFORMED;
 
@@ -51,6 +52,24 @@ fn whole(tsn: Tsn, ssn: u16) -> Data<'static> {
         ssn: Ssn(ssn),
         ..message(0, b"m")
     }
+}
+
+/// A peer that has data outstanding when its TSNs change may take a later SACK for one of data that it never sent.
+#[test]
+fn what_the_peer_has_sent_is_acknowledged_with_the_request() {
+    let mut scripted = connected(granting());
+    scripted.give(&[Chunk::Data(whole(PEER_TSN, 0))]);
+    assert_eq!(
+        types(&scripted.take()),
+        [[ChunkType::SACK]],
+        "the first one at once"
+    );
+    scripted.give(&[Chunk::Data(whole(PEER_TSN + 1, 1))]);
+    assert!(scripted.take().is_empty());
+    assert_eq!(reset(&mut scripted), Ok(()));
+    let packets = scripted.take();
+    assert_eq!(types(&packets), [[ChunkType::SACK, ChunkType::RE_CONFIG]]);
+    assert_eq!(sack_in(&packets).0, PEER_TSN + 1);
 }
 
 #[test]

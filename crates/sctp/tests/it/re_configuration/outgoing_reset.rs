@@ -100,6 +100,29 @@ fn messages_wait_for_the_reset_and_are_numbered_anew() {
     assert!(is_reset(&scripted, &[1], ReConfigurationOutcome::Performed));
 }
 
+/// However soon the user asks for the reset after it.
+#[test]
+fn what_was_sent_before_leaves_before_the_reset() {
+    let mut scripted = connected(granting());
+    for payload in [&[7; 3000][..], b"before"] {
+        scripted.send(1, payload);
+    }
+    reset_outgoing(&mut scripted, &[1]);
+    scripted.send(1, b"after");
+    let packets = scripted.take();
+    let sent = data(&packets);
+    assert_eq!(sent.last(), Some(&(1, 1)));
+    assert!(re_configs(&packets).is_empty());
+    let count = sent.len() as u32;
+    scripted.give_sack(count, &[], 100_000);
+    let last = scripted.tsn + (count - 1);
+    let request = own_request(&scripted, 0, FIRST.previous(), last, &[[0, 1]]);
+    assert_eq!(re_configs(&scripted.take()), [[request]]);
+    let number = SequenceNumber(scripted.tsn.0);
+    give(&mut scripted, &[response(number, PERFORMED)]);
+    assert_eq!(data(&scripted.take()), [(1, 0)]);
+}
+
 #[test]
 fn the_request_waits_until_the_data_of_its_streams_is_acknowledged() {
     let mut scripted = connected(granting());
