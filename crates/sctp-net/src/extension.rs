@@ -186,6 +186,9 @@ impl Association {
         T: Send + 'static,
         E: Send + 'static,
     {
+        if self.is_of_kernel() {
+            return Err(ExtensionError::Kernel);
+        }
         let _order = self.all_taken().await;
         self.call(call).await
     }

@@ -32,10 +32,11 @@ pub enum AddressChangeError {
     /// The address is not unicast.
     #[error("the address is not unicast")]
     InvalidAddress,
-    /// The address to add is one of ours already, or the peer has not answered its deletion.
+    /// The address to add is one of ours already, or the peer has not answered its deletion, which the same call may ask
+    /// for.
     #[error("the address belongs to the association already")]
     AlreadyLocal,
-    /// The address to delete or to prefer is none of ours.
+    /// The address to delete or to prefer is none of ours. One that the same call adds cannot be deleted.
     #[error("not a local address of the association")]
     NotLocal,
     /// The last address cannot be deleted (RFC 5061 section 5.3, rule F5). Adding another one with the

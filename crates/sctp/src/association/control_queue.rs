@@ -254,6 +254,9 @@ impl Association {
             }
             self.control
                 .redirect(kind, self.alternate_path(expired.path));
+            if kind == RequestKind::AddressConfiguration {
+                self.alternate_asconf_source();
+            }
         }
     }
 
@@ -284,20 +287,34 @@ impl Association {
         if self.control.due().next().is_none() || !self.may_send_requests() {
             return;
         }
-        let Some(rto) = self.paths.get(path_id).map(Path::rto) else {
-            return;
-        };
         for kind in RequestKind::ALL {
-            let is_written = self
-                .control
-                .outstanding(kind)
-                .filter(|request| request.expires.is_none())
-                .filter(|request| self.path_of_request(kind, request) == Some(path_id))
-                .is_some_and(|request| request.chunk.write(writer).is_ok());
-            if is_written {
-                self.control.sent(kind, context.now, path_id, rto);
+            if self.path_of_due(kind) == Some(path_id) {
+                self.write_request(kind, path_id, writer, context);
             }
         }
+    }
+
+    /// Writes the request of that kind that is due into a packet that goes out on that path.
+    pub(super) fn write_request(
+        &mut self,
+        kind: RequestKind,
+        path_id: PathId,
+        writer: &mut PacketWriter<'_>,
+        context: &Context<'_>,
+    ) {
+        if let Some(rto) = self.paths.get(path_id).map(Path::rto)
+            && let Some(request) = self.control.outstanding(kind)
+            && request.chunk.write(writer).is_ok()
+        {
+            self.control.sent(kind, context.now, path_id, rto);
+        }
+    }
+
+    /// The path that the request of that kind takes, if one is due.
+    pub(super) fn path_of_due(&self, kind: RequestKind) -> Option<PathId> {
+        let request = self.control.outstanding(kind)?;
+        let is_due = request.expires.is_none() && self.may_send_requests();
+        self.path_of_request(kind, request).filter(|_| is_due)
     }
 
     /// The path that a request takes, if there is one. The one that was chosen may have been removed

@@ -33,8 +33,9 @@ struct BarredAddress {
 enum Bar {
     /// The peer has not agreed to it yet: it is a source of ASCONFs alone (rule F1).
     Adding,
-    /// The peer has not agreed yet that it is none any more (rule F4).
-    Deleting,
+    /// The peer has not agreed yet that it is none any more (rule F4). The address was usable before, or the peer had
+    /// refused to add it.
+    Deleting { was_usable: bool },
     /// It is ours no more. What was sent to it before the peer knew may still arrive until then.
     Deleted { heard_until: Instant },
 }
@@ -81,7 +82,7 @@ impl LocalAddresses {
         let usable = usable.map(|address| (*address, LocalAddressState::Usable));
         let barred = self.barred.iter().filter_map(|barred| match barred.bar {
             Bar::Adding => Some((barred.address, LocalAddressState::Adding)),
-            Bar::Deleting => Some((barred.address, LocalAddressState::Deleting)),
+            Bar::Deleting { .. } => Some((barred.address, LocalAddressState::Deleting)),
             Bar::Deleted { .. } => None,
         });
         usable.chain(barred)
@@ -102,15 +103,19 @@ impl LocalAddresses {
         if self.barred.is_empty() {
             return Source::Any;
         }
+        self.nearest_to(remote)
+            .map(Source::Only)
+            .or_else(|| self.added_for(remote).map(Source::AsconfOnly))
+            .unwrap_or(Source::None)
+    }
+
+    /// The address that the peer is asked to add that has most in common with `remote`.
+    pub(crate) fn added_for(&self, remote: IpAddr) -> Option<IpAddr> {
         let adding = self
             .barred
             .iter()
-            .filter(|barred| barred.bar == Bar::Adding)
-            .map(|barred| barred.address);
-        self.nearest_to(remote)
-            .map(Source::Only)
-            .or_else(|| nearest(adding, remote).map(Source::AsconfOnly))
-            .unwrap_or(Source::None)
+            .filter(|barred| barred.bar == Bar::Adding);
+        nearest(adding.map(|barred| barred.address), remote)
     }
 
     /// The usable address that has most in common with `remote`.
@@ -128,7 +133,7 @@ impl LocalAddresses {
         });
         match barred {
             None | Some(Bar::Adding) => Hearing::All,
-            Some(Bar::Deleting) => Hearing::AllButAbort,
+            Some(Bar::Deleting { .. }) => Hearing::AllButAbort,
             Some(Bar::Deleted { heard_until }) if now < heard_until => Hearing::AllButAbort,
             Some(Bar::Deleted { .. }) => Hearing::Nothing,
         }
@@ -148,7 +153,7 @@ impl LocalAddresses {
 
     /// The peer has added an address, or has not.
     pub(crate) fn end_adding(&mut self, address: IpAddr, is_added: bool) {
-        if self.is_barred(address, Bar::Adding) {
+        if self.bar_of(address) == Some(Bar::Adding) {
             self.bar(address, None);
             self.set_usable(address, is_added);
         }
@@ -156,28 +161,29 @@ impl LocalAddresses {
 
     /// The peer is asked to delete an address.
     pub(crate) fn begin_to_delete(&mut self, address: IpAddr) {
+        let was_usable = self.usable.contains(&address);
         self.set_usable(address, false);
-        self.bar(address, Some(Bar::Deleting));
+        self.bar(address, Some(Bar::Deleting { was_usable }));
     }
 
     /// The peer has deleted an address, or has not. What was sent to it is heard a little longer.
     pub(crate) fn end_deleting(&mut self, address: IpAddr, is_deleted: bool, heard_until: Instant) {
-        if !self.is_barred(address, Bar::Deleting) {
+        let Some(Bar::Deleting { was_usable }) = self.bar_of(address) else {
             return;
-        }
+        };
         if is_deleted {
             self.bar(address, Some(Bar::Deleted { heard_until }));
             self.forget_oldest_deleted();
         } else {
             self.bar(address, None);
-            self.set_usable(address, true);
+            self.set_usable(address, was_usable);
         }
     }
 
-    fn is_barred(&self, address: IpAddr, bar: Bar) -> bool {
-        self.barred
-            .iter()
-            .any(|barred| barred.address == address && barred.bar == bar)
+    fn bar_of(&self, address: IpAddr) -> Option<Bar> {
+        let mut barred = self.barred.iter();
+        let barred = barred.find(|barred| barred.address == address)?;
+        Some(barred.bar)
     }
 
     fn bar(&mut self, address: IpAddr, bar: Option<Bar>) {
@@ -286,6 +292,19 @@ mod tests {
         local.end_adding(new, true);
         local.end_deleting(old, true, now);
         assert_eq!(local.usable(), [old]);
+    }
+
+    /// A deletion may have been asked for before the addition was refused.
+    #[test]
+    fn an_address_that_was_refused_is_none_when_its_deletion_is_refused_too() {
+        let mut local = local(&["192.0.2.1"]);
+        let new = ip("198.51.100.1");
+        local.begin_to_add(new);
+        local.end_adding(new, false);
+        local.begin_to_delete(new);
+        local.end_deleting(new, false, Instant::now());
+        assert_eq!(local.usable(), [ip("192.0.2.1")]);
+        assert_eq!(source(&local, "192.0.2.9"), Source::Any);
     }
 
     #[test]

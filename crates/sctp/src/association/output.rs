@@ -153,6 +153,11 @@ impl Association {
         if self.re_configuration.is_some() {
             self.advance_re_configuration(None, context.now);
         }
+        if self.address_reconfiguration.is_some()
+            && let Some(asconf) = self.asconf_from_added_address(context, buffer)
+        {
+            return Some(asconf);
+        }
         self.put_shutdown_off(context);
         let data_path = self.data_path();
         let path_id = self.next_path(data_path, context.config)?;
@@ -487,7 +492,7 @@ impl Association {
     }
 
     #[inline]
-    fn transmit(
+    pub(super) fn transmit(
         &mut self,
         path_id: PathId,
         packet: Bytes,

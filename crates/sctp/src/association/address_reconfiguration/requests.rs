@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use bytes::BytesMut;
+
 use crate::association::addresses::is_unicast;
 use crate::association::control_queue::RequestKind;
 use crate::association::encoded_chunk::EncodedChunk;
@@ -11,12 +13,12 @@ use crate::association::local_addresses::LocalAddresses;
 use crate::association::path::Path;
 use crate::association::{Association, Context};
 use crate::packet::{
-    AddressRequest, Asconf, AsconfAck, Cause, CauseCode, Chunk, ChunkType, ErrorCauseIndication,
-    Parameter, ParameterBuffer, Parameters, SequenceNumber,
+    AddressRequest, Asconf, AsconfAck, Cause, CauseCode, Chunk, ChunkType, CommonHeader,
+    ErrorCauseIndication, PacketWriter, Parameter, ParameterBuffer, Parameters, SequenceNumber,
 };
 use crate::{
     AddressChange, AddressChangeError, AddressChangeRefusal, AssociationState, Event,
-    LocalAddressState,
+    LocalAddressState, Transmit,
 };
 
 /// What the peer was asked for and has not answered.
@@ -39,6 +41,8 @@ struct AskedAsconf {
     /// The correlation ID of the first change; those of the others follow.
     first_correlation_id: u32,
     changes: Vec<AddressChange>,
+    /// It goes next from an address that it adds, although another one may be the source of packets.
+    from_added: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,6 +81,7 @@ impl AskedChanges {
             number: self.next_number,
             first_correlation_id: self.next_correlation_id,
             changes: changes.to_vec(),
+            from_added: false,
         };
         let mut parameters = ParameterBuffer::new();
         let mut fits = parameters.push(&Parameter::from(lookup));
@@ -258,6 +263,45 @@ impl Association {
         self.update_sources(context);
     }
 
+    /// An ASCONF was not answered. The addresses that packets come from may be gone: every other time it goes from
+    /// one that it adds (section 5.3, rule F1), in a packet of its own.
+    pub(in crate::association) fn alternate_asconf_source(&mut self) {
+        let asked = self.address_reconfiguration.as_mut();
+        if let Some(asconf) = asked.and_then(|own| own.asked.asconfs.front_mut()) {
+            asconf.from_added = !asconf.from_added;
+        }
+    }
+
+    /// The packet with the ASCONF that is due, if that is to come from an address that it adds.
+    pub(in crate::association) fn asconf_from_added_address(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Option<Transmit> {
+        const KIND: RequestKind = RequestKind::AddressConfiguration;
+        let asconf = self.address_reconfiguration.as_ref()?.asked.asconfs.front();
+        asconf.filter(|asconf| asconf.from_added)?;
+        let path_id = self.path_of_due(KIND)?;
+        let path = self.paths.get(path_id)?;
+        let local = self.local_addresses.added_for(path.address().remote)?;
+        let auth_length = self.auth_length_for(&[ChunkType::ASCONF]);
+        let size = path
+            .mtu()
+            .max(CommonHeader::LENGTH + auth_length + self.largest_request(path_id).unwrap_or(0));
+        let mut writer = PacketWriter::new(
+            buffer,
+            context.local_port,
+            self.peer_port,
+            self.peer_tag,
+            size,
+        )
+        .protected_by(self.protection());
+        self.write_request(KIND, path_id, &mut writer, context);
+        let mut transmit = self.transmit(path_id, writer.finish(), context)?;
+        transmit.path.local = Some(local);
+        Some(transmit)
+    }
+
     /// Takes in an ASCONF-ACK.
     pub(in crate::association) fn handle_asconf_ack(
         &mut self,
@@ -385,13 +429,15 @@ fn check(
     mut ours: Vec<IpAddr>,
     max: usize,
 ) -> Result<(), AddressChangeError> {
-    for change in changes {
+    for (index, change) in changes.iter().enumerate() {
+        let before = changes.get(..index).unwrap_or_default();
         match *change {
             AddressChange::Add(address) => {
                 if !is_unicast(address) {
                     return Err(AddressChangeError::InvalidAddress);
                 }
-                if ours.contains(&address) {
+                // One that is deleted with the same chunk has not been answered, either.
+                if ours.contains(&address) || before.contains(&AddressChange::Delete(address)) {
                     return Err(AddressChangeError::AlreadyLocal);
                 }
                 if ours.len() >= max {
@@ -400,7 +446,8 @@ fn check(
                 ours.push(address);
             }
             AddressChange::Delete(address) => {
-                if !ours.contains(&address) {
+                // One that is added with the same chunk is none yet.
+                if !ours.contains(&address) || before.contains(&AddressChange::Add(address)) {
                     return Err(AddressChangeError::NotLocal);
                 }
                 if ours.len() == 1 {

@@ -169,14 +169,17 @@ impl Association {
             if !self.sender.has_paused() || resets_association && !self.sender.is_idle() {
                 return None;
             }
+            // What the peer has sent is not to be outstanding either when its TSNs change: a SACK goes first.
+            if resets_association && self.receiver.sack_is_wanted() {
+                self.receiver.request_sack();
+                return None;
+            }
         }
         let last_assigned_tsn = self.sender.next_tsn().previous();
         let wanted = state.wanted.pop_front()?;
         let chunk = state.number(wanted.requests, response, last_assigned_tsn)?;
         if resets_association {
             state.association_reset = Some(now);
-            // What the peer has sent is not to be outstanding when its TSNs change, as none of ours is (rule C2).
-            self.receiver.request_sack();
         }
         self.control.push(KIND, chunk.clone()).ok()?;
         Some(chunk)

@@ -18,18 +18,18 @@ fn network(config: EndpointConfig) -> Network {
 
 /// The host loses its address, and gets another one.
 fn renumber(network: &mut Network, host: usize, from: u8, to: u8) {
-    let (now, id) = (network.now, network.id(host));
     let (old, new) = (address(host, from), address(host, to));
     network.lost_addresses.insert(old);
     network.lost_addresses.remove(&new);
-    network.hosts[host]
-        .endpoint
-        .change_addresses(
-            now,
-            id,
-            &[AddressChange::Add(new), AddressChange::Delete(old)],
-        )
-        .expect("it is possible");
+    let changes = [AddressChange::Add(new), AddressChange::Delete(old)];
+    change(network, host, &changes);
+}
+
+fn change(network: &mut Network, host: usize, changes: &[AddressChange]) {
+    let (now, id) = (network.now, network.id(host));
+    let endpoint = &mut network.hosts[host].endpoint;
+    let asked = endpoint.change_addresses(now, id, changes);
+    asked.expect("it is possible");
     network.collect();
 }
 
@@ -78,6 +78,33 @@ fn the_sides_take_turns_in_changing_their_only_address() {
         }
     });
     assert!(changes.is_empty() && is_up(&network));
+}
+
+/// The host asks for its new address, and to have the old one deleted only later.
+#[test]
+fn an_address_is_added_though_the_one_that_the_peer_knows_is_gone() {
+    for host in [CLIENT, SERVER] {
+        let mut network = network(plain());
+        let (old, new) = (address(host, 0), address(host, 1));
+        let mut has_asked = false;
+        network.transfer_while(400, 1000, |network, received| {
+            if received >= 100 && !has_asked {
+                has_asked = true;
+                network.lost_addresses.insert(old);
+                change(network, host, &[AddressChange::Add(new)]);
+            }
+        });
+        assert!(has_asked && is_up(&network));
+        let mut from_new = network.sent.iter().filter(|sent| sent.source == new);
+        let first = from_new.next().expect("the peer was asked from there");
+        assert_eq!(chunk_types(&first.packet), [ChunkType::ASCONF]);
+        change(&mut network, host, &[AddressChange::Delete(old)]);
+        network.run_for(Duration::from_secs(60));
+        assert_eq!(network.status(host).local_addresses, [new]);
+        let paths = network.status(1 - host).paths;
+        assert_eq!(paths.len(), 1);
+        assert_eq!(paths[0].address.remote, new);
+    }
 }
 
 #[test]

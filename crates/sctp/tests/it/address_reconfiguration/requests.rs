@@ -159,14 +159,15 @@ fn changes_that_make_no_sense_are_not_asked_for() {
             AddressChangeError::AlreadyLocal,
         ),
         (&[added(NEW), added(NEW)], AddressChangeError::AlreadyLocal),
+        (
+            &[added(NEW), deleted(OURS), added(OURS)],
+            AddressChangeError::AlreadyLocal,
+        ),
+        (&[added(NEW), deleted(NEW)], AddressChangeError::NotLocal),
         (&[deleted(NEW)], AddressChangeError::NotLocal),
         (&[deleted("0.0.0.0")], AddressChangeError::NotLocal),
         // Rule F5.
         (&[deleted(OURS)], AddressChangeError::LastAddress),
-        (
-            &[added(NEW), deleted(OURS), deleted(NEW)],
-            AddressChangeError::LastAddress,
-        ),
         (
             &[deleted(OURS), added(NEW)],
             AddressChangeError::LastAddress,

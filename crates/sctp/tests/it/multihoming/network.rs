@@ -283,7 +283,7 @@ impl Network {
     }
 
     /// The address that the host itself chooses for packets into a network: the one that it has there, or
-    /// else, when its addresses change, another one.
+    /// else, when its addresses change, another one that it has.
     fn source_of(&self, host: usize, network: u8) -> IpAddr {
         let there = address(host, network);
         let endpoint = &self.hosts[host].endpoint;
@@ -294,9 +294,12 @@ impl Network {
         });
         id.filter_map(|id| endpoint.status(id))
             .find(|status| status.extensions.address_reconfiguration)
-            .map(|status| status.local_addresses)
-            .filter(|ours| !ours.is_empty() && !ours.contains(&there))
-            .map_or(there, |ours| ours[0])
+            .and_then(|status| {
+                let ours = status.local_addresses.into_iter();
+                let has = |ours: &IpAddr| !self.lost_addresses.contains(ours);
+                ours.filter(has).min_by_key(|ours| *ours != there)
+            })
+            .unwrap_or(there)
     }
 
     /// Moves the clock by `duration`, doing what is due on the way.
