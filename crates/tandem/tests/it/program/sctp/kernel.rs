@@ -83,6 +83,13 @@ fn the_kernel_talks_to_itself() {
     assert!(second.contains("cwnd="), "{second}");
     connector.type_line("/stats");
     connector.wait_for("state=ESTABLISHED");
+    for line in ["/reset 1", "/add-streams 1", "/add 10.91.1.9", "/key 1 00"] {
+        connector.type_line(line);
+        let command = line.rsplit_once(' ').map_or(line, |(command, _)| command);
+        connector.wait_for(&format!("! {command}"));
+    }
+    let refusal = "the kernel's SCTP is not asked for this: use the stack over UDP or IP";
+    connector.wait_for_times(refusal, 4);
     connector.end_input();
     assert_eq!(connector.status(), Some(0));
     assert_eq!(connector.count("* SHUTDOWN_COMP"), 1);
