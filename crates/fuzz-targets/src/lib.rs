@@ -33,6 +33,7 @@ targets! {
     load_media,
     load_scenario_sipp,
     load_scenario_toml,
+    m3ua_engines,
     m3ua_message,
     proxy_core,
     sctp_calls,

@@ -42,6 +42,7 @@ tests! {
     load_media,
     load_scenario_sipp,
     load_scenario_toml,
+    m3ua_engines,
     m3ua_message,
     proxy_core,
     sctp_calls,

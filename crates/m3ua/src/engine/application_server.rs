@@ -15,6 +15,8 @@ pub(crate) struct ApplicationServer {
     pub(crate) config: ApplicationServerConfig,
     /// Whether it was made by a registration, and goes with the last ASP that is registered.
     pub(crate) is_dynamic: bool,
+    /// Management does not let ASPs become active in it (section 4.7).
+    pub(crate) is_blocked: bool,
     state: AsState,
     traffic_mode: Option<TrafficMode>,
     asps: BTreeMap<PeerId, AspState>,
@@ -39,6 +41,7 @@ impl ApplicationServer {
             traffic_mode: config.traffic_mode,
             config,
             is_dynamic,
+            is_blocked: false,
             state: AsState::Down,
             asps: BTreeMap::new(),
             active: Vec::new(),

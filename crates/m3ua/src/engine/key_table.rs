@@ -271,6 +271,29 @@ mod tests {
         assert!(table.cells.is_empty() && table.shapes.is_empty());
     }
 
+    /// However many keys there are, a look-up takes a step for each shape, and a binary search among the circuits.
+    #[test]
+    fn a_look_up_takes_as_many_steps_as_there_are_shapes() {
+        let mut table = KeyTable::default();
+        for number in 0..10_000 {
+            table.insert(
+                NETWORK,
+                &[key((0, number), &[5], &[], None)],
+                AsId(number as usize),
+            );
+        }
+        table.insert(NETWORK, &[key((3, 0), &[], &[], None)], AsId(10_000));
+        assert_eq!(table.shapes.len(), 2);
+        assert_eq!(
+            table.find(NETWORK, &message(9_999, 1, 5, 0)),
+            Some(AsId(9_999))
+        );
+        assert_eq!(
+            table.find(NETWORK, &message(7, 1, 3, 0)),
+            Some(AsId(10_000))
+        );
+    }
+
     #[test]
     fn keys_overlap_where_a_message_could_match_both() {
         let base = key((0, 10), &[5], &[20], Some(0..=9));

@@ -1,7 +1,7 @@
 //! SS7 network management: what SGs say of destinations, what the network behind us says, audits, and what users and ASPs
 //! are told (section 4.5).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::SignallingProcess;
@@ -202,33 +202,47 @@ impl SignallingProcess {
             });
         }
         self.check_contexts(peer, &message.routing_contexts)?;
+        // Many destinations are answered in few messages.
+        let mut by_availability: BTreeMap<Availability, Vec<MaskedPointCode>> = BTreeMap::new();
+        let mut by_level: BTreeMap<u8, Vec<MaskedPointCode>> = BTreeMap::new();
         for range in message.affected {
-            let declared = self
-                .destinations
-                .get(network.0)
-                .and_then(|it| it.declared.covering(range));
+            let destinations = self.destinations.get(network.0);
+            let declared = destinations.and_then(|it| it.declared.covering(range));
             // By routes in a gateway between M3UA networks; of the network behind us, what it says. Nobody knows: DUNA.
             let declared = declared.copied().unwrap_or(Declared {
                 availability: self.availability(network, range),
                 congestion: None,
             });
-            let about = || Destinations {
-                network_appearance: message.network_appearance,
-                routing_contexts: message.routing_contexts.clone(),
-                affected: vec![range],
-                info: None,
-            };
+            by_availability
+                .entry(declared.availability)
+                .or_default()
+                .push(range);
             if declared.availability.is_reachable()
                 && let Some(level) = declared.congestion
             {
+                by_level.entry(level).or_default().push(range);
+            }
+        }
+        let about = |affected: &[MaskedPointCode]| Destinations {
+            network_appearance: message.network_appearance,
+            routing_contexts: message.routing_contexts.clone(),
+            affected: affected.to_vec(),
+            info: None,
+        };
+        for (level, ranges) in by_level {
+            for affected in ranges.chunks(MAX_AFFECTED) {
                 let scon = SignallingCongestion {
-                    destinations: about(),
+                    destinations: about(affected),
                     concerned: None,
                     level: Some(level),
                 };
                 self.send(peer, 0, &Message::Scon(scon));
             }
-            self.send(peer, 0, &status_message(declared.availability, about()));
+        }
+        for (availability, ranges) in by_availability {
+            for affected in ranges.chunks(MAX_AFFECTED) {
+                self.send(peer, 0, &status_message(availability, about(affected)));
+            }
         }
         Ok(())
     }
@@ -435,7 +449,16 @@ impl SignallingProcess {
             if is == was {
                 continue;
             }
-            destinations.reported.insert(range, is);
+            // Only what differs from the range around it is kept, so that a peer cannot make this grow.
+            destinations.reported.remove(range);
+            let otherwise = destinations
+                .reported
+                .covering(range)
+                .copied()
+                .unwrap_or_default();
+            if is != otherwise {
+                destinations.reported.insert(range, is);
+            }
             for (availability, ranges) in &mut news {
                 if *availability == is {
                     ranges.push(range);

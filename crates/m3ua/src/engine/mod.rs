@@ -9,6 +9,7 @@ mod application_server;
 mod asking;
 mod config;
 mod destinations;
+mod expectations;
 mod key_table;
 mod management;
 mod output;
@@ -17,6 +18,7 @@ mod point_code_map;
 mod registration;
 mod serving;
 mod sls_shares;
+mod statistics;
 mod timers;
 mod transfer;
 
@@ -25,7 +27,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::message::{ErrorCode, ErrorMessage, Kind, Message, ReadError};
+use crate::message::{ErrorCode, ErrorMessage, Message, ReadError};
 use application_server::ApplicationServer;
 pub use config::{
     Activation, ApplicationServerConfig, AsId, Config, KeySelection, MemberConfig, Network,
@@ -33,10 +35,12 @@ pub use config::{
 };
 pub use destinations::Availability;
 use destinations::{Destinations, Gateway};
+use expectations::{is_expected, is_right_stream, routing_contexts};
 use key_table::KeyTable;
 pub use output::{AsState, AspState, ManagementIndication, MtpIndication, MtpStatus, Output};
 use peer::{Membership, Peer};
 use serving::Changes;
+pub use statistics::Statistics;
 use timers::{Timer, Timers};
 pub use transfer::TransferError;
 
@@ -64,52 +68,6 @@ pub struct SignallingProcess {
     changes: Changes,
     outputs: VecDeque<Output>,
     statistics: Statistics,
-}
-
-/// Counts since the start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statistics {
-    received: Vec<u64>,
-    sent: Vec<u64>,
-    /// DATA received that was not for an active ASP, or without room in a pending AS.
-    pub dropped: u64,
-    /// Messages that were wrong and answered with an Error.
-    pub refused: u64,
-    /// Messages relayed from one peer to another.
-    pub relayed: u64,
-    /// Messages without a way to their destination.
-    pub unroutable: u64,
-    /// Messages that waited in a pending AS until T(r) expired.
-    pub expired: u64,
-}
-
-impl Default for Statistics {
-    fn default() -> Statistics {
-        Statistics {
-            received: vec![0; Kind::ALL.len()],
-            sent: vec![0; Kind::ALL.len()],
-            dropped: 0,
-            refused: 0,
-            relayed: 0,
-            unroutable: 0,
-            expired: 0,
-        }
-    }
-}
-
-impl Statistics {
-    /// Messages of this kind that have come.
-    pub fn received(&self, kind: Kind) -> u64 {
-        self.received
-            .get(kind as usize)
-            .copied()
-            .unwrap_or_default()
-    }
-
-    /// Messages of this kind that were sent.
-    pub fn sent(&self, kind: Kind) -> u64 {
-        self.sent.get(kind as usize).copied().unwrap_or_default()
-    }
 }
 
 /// A configuration that cannot be.
@@ -292,9 +250,7 @@ impl SignallingProcess {
         state.last_heard = Some(now);
         let outcome = match Message::read(bytes) {
             Ok(message) => {
-                if let Some(count) = self.statistics.received.get_mut(message.kind() as usize) {
-                    *count += 1;
-                }
+                self.statistics.count_received(message.kind());
                 self.dispatch(now, peer, stream, message)
             }
             // No Error about an Error (section 3.8.1).
@@ -462,9 +418,7 @@ impl SignallingProcess {
         }
         match message.write() {
             Ok(bytes) => {
-                if let Some(count) = self.statistics.sent.get_mut(message.kind() as usize) {
-                    *count += 1;
-                }
+                self.statistics.count_sent(message.kind());
                 self.outputs.push_back(Output::Send {
                     peer,
                     stream,
@@ -620,63 +574,6 @@ fn own_route(selection: &KeySelection, whose: AsId) -> Route {
         destination: selection.traffic.dpc,
         via: Via::As(whose),
         priority: 0,
-    }
-}
-
-/// Whether a message may come on this stream (section 1.4.7).
-fn is_right_stream(kind: Kind, stream: u16) -> bool {
-    match kind {
-        Kind::Data => stream != 0,
-        Kind::AspUp
-        | Kind::AspDown
-        | Kind::AspUpAck
-        | Kind::AspDownAck
-        | Kind::RegReq
-        | Kind::RegRsp
-        | Kind::DeregReq
-        | Kind::DeregRsp => stream == 0,
-        // An Error should be on 0, too, but there is no Error about one.
-        _ => true,
-    }
-}
-
-/// Whether a peer with this role sends such messages.
-fn is_expected(kind: Kind, role: PeerRole) -> bool {
-    match kind {
-        Kind::AspUp
-        | Kind::AspDown
-        | Kind::AspActive
-        | Kind::AspInactive
-        | Kind::RegReq
-        | Kind::DeregReq
-        | Kind::Daud => role.asks(),
-        Kind::AspUpAck
-        | Kind::AspDownAck
-        | Kind::AspActiveAck
-        | Kind::AspInactiveAck
-        | Kind::RegRsp
-        | Kind::DeregRsp
-        | Kind::Notify
-        | Kind::Duna
-        | Kind::Dava
-        | Kind::Drst
-        | Kind::Dupu => role.is_asked(),
-        Kind::Error | Kind::Data | Kind::Scon | Kind::Beat | Kind::BeatAck => true,
-    }
-}
-
-/// The routing contexts that a message names, for an Error about it.
-fn routing_contexts(message: &Message) -> Vec<u32> {
-    match message {
-        Message::AspActive(it) | Message::AspActiveAck(it) => it.routing_contexts.clone(),
-        Message::AspInactive(it) | Message::AspInactiveAck(it) => it.routing_contexts.clone(),
-        Message::Duna(it) | Message::Dava(it) | Message::Daud(it) | Message::Drst(it) => {
-            it.routing_contexts.clone()
-        }
-        Message::Notify(it) => it.routing_contexts.clone(),
-        Message::Dupu(it) => it.routing_contexts.clone(),
-        Message::DeregReq(contexts) => contexts.clone(),
-        _ => Vec::new(),
     }
 }
 

@@ -25,6 +25,9 @@ pub(crate) struct Changes {
     failures: Vec<(PeerId, AsId, Option<u32>)>,
 }
 
+/// Errors about a message that has many faults; the rest share one.
+const MAX_ERRORS: usize = 16;
+
 /// Notifies, collected so that an ASP is told about several application servers at once.
 type Notices = BTreeMap<(PeerId, u32, Option<u32>), Vec<AsId>>;
 
@@ -38,6 +41,33 @@ impl SignallingProcess {
         if is_blocked && state.is_up {
             self.send(peer, 0, &Message::AspDownAck(AspDown::default()));
             self.peer_is_down(now, peer);
+        }
+        self.announce();
+    }
+
+    /// Takes an application server out of service, or lets it in again (section 4.7: an SGP that is cut off from a part of its
+    /// network).
+    pub fn set_application_server_blocked(
+        &mut self,
+        now: Instant,
+        application_server: AsId,
+        is_blocked: bool,
+    ) {
+        let Some(server) = self.server_mut(application_server) else {
+            return;
+        };
+        server.is_blocked = is_blocked;
+        let active = match is_blocked {
+            true => server.active().to_vec(),
+            false => Vec::new(),
+        };
+        for peer in active {
+            let ack = AspInactive {
+                routing_contexts: self.contexts_of(peer, &[application_server]),
+                info: None,
+            };
+            self.send(peer, 0, &Message::AspInactiveAck(ack));
+            self.set_asp_state(now, peer, application_server, AspState::Inactive);
         }
         self.announce();
     }
@@ -130,7 +160,12 @@ impl SignallingProcess {
         }
         let mut accepted = Vec::new();
         let mut wrong_mode = Vec::new();
+        let mut blocked = Vec::new();
         for server in servers {
+            if self.server(server).is_some_and(|it| it.is_blocked) {
+                blocked.push(server);
+                continue;
+            }
             match self
                 .server(server)
                 .is_some_and(|it| it.accepts(active.traffic_mode))
@@ -150,6 +185,13 @@ impl SignallingProcess {
                     ..ErrorMessage::new(ErrorCode::NO_CONFIGURED_AS)
                 },
             );
+        }
+        if !blocked.is_empty() {
+            let error = ErrorMessage {
+                routing_contexts: self.contexts_of(peer, &blocked),
+                ..ErrorMessage::new(ErrorCode::MANAGEMENT_BLOCKING)
+            };
+            self.complain(peer, error);
         }
         if !wrong_mode.is_empty() {
             return Err(ErrorMessage {
@@ -191,15 +233,16 @@ impl SignallingProcess {
             };
             self.send(peer, 0, &Message::AspInactiveAck(ack));
         }
-        // An Error for each of them (section 4.3.4.4).
-        for context in unknown {
-            self.complain(
-                peer,
-                ErrorMessage {
-                    routing_contexts: vec![context],
-                    ..ErrorMessage::new(ErrorCode::INVALID_ROUTING_CONTEXT)
-                },
-            );
+        // An Error for each of them (section 4.3.4.4), unless they are very many.
+        let (singly, together) = unknown.split_at(unknown.len().min(MAX_ERRORS));
+        let singly = singly.iter().map(std::slice::from_ref);
+        let together = Some(together).filter(|it| !it.is_empty());
+        for contexts in singly.chain(together) {
+            let error = ErrorMessage {
+                routing_contexts: contexts.to_vec(),
+                ..ErrorMessage::new(ErrorCode::INVALID_ROUTING_CONTEXT)
+            };
+            self.complain(peer, error);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::{MaskedPointCode, PointCode};
 
 /// Octets written in hexadecimal, with any blanks.
 fn hex(text: &str) -> Bytes {

@@ -157,6 +157,28 @@ fn management_blocking() {
     assert_eq!(sgp.sent(), (asp, up_ack()));
 }
 
+/// Section 4.7: a part of the network behind the SGP is gone.
+#[test]
+fn management_blocking_of_an_application_server() {
+    let (mut sgp, asp) = sgp();
+    let server = m3ua::AsId(0);
+    sgp.take(asp, &active(None, &[RC]));
+    sgp.forget();
+    sgp.engine
+        .set_application_server_blocked(sgp.now, server, true);
+    sgp.collect();
+    assert_eq!(sgp.sent(), (asp, inactive_ack(&[RC])));
+    assert_eq!(sgp.engine.asp_state(asp, server), AspState::Inactive);
+    sgp.forget();
+    sgp.take(asp, &active(None, &[RC]));
+    let error = sgp.expect_error(asp, ErrorCode::MANAGEMENT_BLOCKING);
+    assert_eq!(error.routing_contexts, [RC]);
+    sgp.engine
+        .set_application_server_blocked(sgp.now, server, false);
+    sgp.take(asp, &active(None, &[RC]));
+    assert_eq!(sgp.sent(), (asp, active_ack(None, &[RC])));
+}
+
 #[test]
 fn asp_identifiers() {
     let (mut sgp, asp) = sgp_with(Config {
@@ -253,6 +275,15 @@ fn routing_contexts_of_traffic_maintenance() {
             (ErrorCode::INVALID_ROUTING_CONTEXT, vec![context])
         );
     }
+    // Very many of them do not make as many Errors.
+    let many: Vec<u32> = (1_000..9_000).collect();
+    sgp.take(asp, &inactive(&many));
+    let mut named = Vec::new();
+    while let Some(Message::Error(error)) = sgp.peek() {
+        named.push(error.routing_contexts.clone());
+        sgp.sent();
+    }
+    assert_eq!((named.len(), named.concat()), (17, many));
     // An ASP without any AS.
     let other = sgp.peer(PeerRole::Asp);
     sgp.associate(other);
