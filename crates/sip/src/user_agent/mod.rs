@@ -36,6 +36,13 @@ pub struct Registration {
     sequence: u32,
 }
 
+impl Registration {
+    /// The last request was sent again with the next sequence number, as one with credentials is (section 22.2).
+    pub fn skip(&mut self) {
+        self.sequence = self.sequence.saturating_add(1);
+    }
+}
+
 impl UserAgent {
     /// The user with this address of record (a URI without angle brackets) at a transport and an
     /// address of ours. The generator gives tags and Call-IDs.

@@ -1,0 +1,351 @@
+//! Calls that come, until they are answered (RFC 3261 sections 9.2 and 13.3; RFC 3262 section 3; RFC 3891).
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use rand::RngExt;
+use sip::dialog::{AnswerRetransmitter, Dialog};
+use sip::transaction::ServerId;
+use sip::{Flow, Message, Name};
+
+use super::calling::takes_update;
+use super::{ALLOW, SDP, SUPPORTED, Ua, contact, description};
+use crate::call::{Call, Reliable, Ringing, SentAnswer, Stage};
+use crate::event::{CallNumber, EndReason, UaEvent, UnknownCall};
+use crate::session_timer::{LEAST, SessionTimer};
+
+impl Ua {
+    /// An INVITE outside of a dialog.
+    pub(super) fn handle_invite(
+        &mut self,
+        now: Instant,
+        transaction: ServerId,
+        flow: Flow,
+        request: Message,
+    ) {
+        let refuse = |ua: &mut Ua, status, reason| {
+            ua.respond(now, transaction, &flow, &request, status, reason);
+        };
+        let Some(account) = self.account_of(&request) else {
+            return refuse(self, 404, "Not Found");
+        };
+        if self.calls.len() >= self.config.max_calls {
+            return refuse(self, 486, "Busy Here");
+        }
+        // The interval that is asked for must not be too short (RFC 4028 section 9).
+        let asked = request
+            .header(Name::SessionExpires)
+            .and_then(|value| value.split(';').next()?.trim().parse::<u64>().ok());
+        if asked.is_some_and(|seconds| seconds < LEAST.as_secs()) {
+            let mut response = Message::response_to(&request, 422, "Session Interval Too Small");
+            response.push_back(Name::MinSe, LEAST.as_secs().to_string());
+            self.finish_response(&mut response, &flow, &request);
+            return self.transactions.respond(now, transaction, response);
+        }
+        let replaces = match self.replaced(&request) {
+            Ok(replaces) => replaces,
+            Err((status, reason)) => return refuse(self, status, reason),
+        };
+        let number = CallNumber(self.number());
+        let tag = self.new_tag();
+        let from = request.from();
+        let caller = from
+            .as_ref()
+            .map(|from| from.uri().to_owned())
+            .unwrap_or_default();
+        let display_name = from.and_then(|from| from.display_name().map(|name| name.into_owned()));
+        let offer = description(&request);
+        let ringing = Ringing {
+            transaction,
+            invite: request.clone(),
+            flow,
+            tag,
+            reliable: None,
+            rseq: self.rng.random_range(1..1 << 31),
+            replaces,
+        };
+        let mut call = Call::new(number, account, Stage::Ringing(Box::new(ringing)));
+        call.takes_update = takes_update(&request);
+        self.calls.insert(number, call);
+        self.emit(UaEvent::Incoming {
+            call: number,
+            account,
+            from: caller,
+            display_name,
+            offer,
+            replaces,
+        });
+    }
+
+    /// Tells the caller that the user is being alerted (180), or that there is sound before the answer (183, with our
+    /// answer to the offer). It is reliable if the caller can that and there is a description in it.
+    ///
+    /// # Errors
+    ///
+    /// The call is not one that came and is not answered yet.
+    pub fn ring(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        description: Bytes,
+    ) -> Result<(), UnknownCall> {
+        let (status, reason) = if description.is_empty() {
+            (180, "Ringing")
+        } else {
+            (183, "Session Progress")
+        };
+        let mut response = self.response_to_invite(number, status, reason)?;
+        if !description.is_empty() {
+            response = response.with_body(SDP, description.clone());
+        }
+        let (t1, call) = (self.config.transactions.t1, self.call(number)?);
+        let Stage::Ringing(ringing) = &mut call.stage else {
+            return Err(UnknownCall);
+        };
+        let names = |name| {
+            let mut options = ringing.invite.text_values(name);
+            options.any(|option| option.eq_ignore_ascii_case("100rel"))
+        };
+        let wanted = names(Name::Require) || names(Name::Supported) && !description.is_empty();
+        // One at a time (RFC 3262 section 3).
+        if wanted && ringing.reliable.is_none() {
+            ringing.rseq = ringing.rseq.wrapping_add(1);
+            response.push_back(Name::Require, "100rel");
+            response.push_back(Name::RSeq, ringing.rseq.to_string());
+            ringing.reliable = Some(Reliable {
+                response: response.clone(),
+                next: now + t1,
+                interval: t1,
+                end: now + t1 * 64,
+            });
+        }
+        let transaction = ringing.transaction;
+        if call.dialog.is_none()
+            && let Stage::Ringing(ringing) = &call.stage
+        {
+            call.dialog = Dialog::uas(&ringing.invite, &response);
+        }
+        if !description.is_empty() {
+            call.description = description;
+        }
+        self.transactions.respond(now, transaction, response);
+        Ok(())
+    }
+
+    /// Answers a call that came: with the answer to its offer, or with an offer if it had none. The call whose place it
+    /// takes ends.
+    ///
+    /// # Errors
+    ///
+    /// The call is not one that came and is not answered yet.
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        description: Bytes,
+    ) -> Result<(), UnknownCall> {
+        let mut response = self.response_to_invite(number, 200, "OK")?;
+        let (t1, t2) = (self.config.transactions.t1, self.config.transactions.t2);
+        let call = self.call(number)?;
+        let Stage::Ringing(ringing) = &call.stage else {
+            return Err(UnknownCall);
+        };
+        call.timer = SessionTimer::of_request(now, &ringing.invite);
+        if let Some(timer) = &call.timer {
+            timer.write_response(&mut response);
+        }
+        response = response.with_body(SDP, description.clone());
+        let dialog = match call.dialog.take() {
+            Some(mut dialog) => {
+                dialog.confirm();
+                Some(dialog)
+            }
+            None => Dialog::uas(&ringing.invite, &response),
+        };
+        let (transaction, replaces) = (ringing.transaction, ringing.replaces);
+        call.dialog = dialog;
+        call.stage = Stage::Up;
+        call.description = description;
+        call.answer = Some(SentAnswer {
+            transaction,
+            response: response.clone(),
+            retransmitter: AnswerRetransmitter::new(now, t1, t2),
+        });
+        self.transactions.respond(now, transaction, response);
+        if let Some(replaced) = replaces {
+            // RFC 3891 section 3.
+            self.send_bye(now, replaced);
+            self.end(now, replaced, EndReason::Replaced);
+        }
+        Ok(())
+    }
+
+    /// Refuses a call that came with a final status: 486 for busy, 603 for a user who does not want it.
+    ///
+    /// # Errors
+    ///
+    /// The call is not one that came and is not answered yet.
+    pub fn refuse(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        status: u16,
+        reason: &str,
+    ) -> Result<(), UnknownCall> {
+        let response = self.response_to_invite(number, status, reason)?;
+        let Stage::Ringing(ringing) = &self.call(number)?.stage else {
+            return Err(UnknownCall);
+        };
+        let transaction = ringing.transaction;
+        self.transactions.respond(now, transaction, response);
+        self.end(now, number, EndReason::Local);
+        Ok(())
+    }
+
+    /// Sends a caller to another URI.
+    ///
+    /// # Errors
+    ///
+    /// The call is not one that came and is not answered yet.
+    pub fn redirect(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        to: &str,
+    ) -> Result<(), UnknownCall> {
+        let mut response = self.response_to_invite(number, 302, "Moved Temporarily")?;
+        response.replace(Name::Contact, format!("<{to}>"));
+        let Stage::Ringing(ringing) = &self.call(number)?.stage else {
+            return Err(UnknownCall);
+        };
+        let transaction = ringing.transaction;
+        self.transactions.respond(now, transaction, response);
+        self.end(now, number, EndReason::Local);
+        Ok(())
+    }
+
+    /// The caller has given up.
+    pub(super) fn handle_cancel(&mut self, now: Instant, invite: ServerId) {
+        let of_call = |call: &&Call| match &call.stage {
+            Stage::Ringing(ringing) => ringing.transaction == invite,
+            Stage::Calling(_) | Stage::Up => false,
+        };
+        let Some(number) = self.calls.values().find(of_call).map(|call| call.number) else {
+            // A re-INVITE is answered at once, or soon.
+            return;
+        };
+        if let Ok(response) = self.response_to_invite(number, 487, "Request Terminated") {
+            self.transactions.respond(now, invite, response);
+        }
+        self.end(now, number, EndReason::Remote);
+    }
+
+    /// The PRACK to a reliable provisional response came (RFC 3262 section 3); whether it is one.
+    pub(super) fn handle_prack(&mut self, number: CallNumber, request: &Message) -> bool {
+        let Ok(call) = self.call(number) else {
+            return false;
+        };
+        let Stage::Ringing(ringing) = &mut call.stage else {
+            return false;
+        };
+        let mut rack = request
+            .header(Name::RAck)
+            .unwrap_or_default()
+            .split_whitespace();
+        let rseq = rack.next().and_then(|number| number.parse::<u32>().ok());
+        let cseq = rack.next().and_then(|number| number.parse::<u32>().ok());
+        let is_it = rseq == Some(ringing.rseq)
+            && cseq == ringing.invite.cseq_number()
+            && ringing.reliable.is_some();
+        if is_it {
+            ringing.reliable = None;
+        }
+        is_it
+    }
+
+    /// Sends a reliable provisional response again until its PRACK comes.
+    pub(super) fn retransmit_provisional(&mut self, now: Instant, number: CallNumber) {
+        let Ok(call) = self.call(number) else {
+            return;
+        };
+        let Stage::Ringing(ringing) = &mut call.stage else {
+            return;
+        };
+        let Some(reliable) = &mut ringing.reliable else {
+            return;
+        };
+        let transaction = ringing.transaction;
+        if reliable.end <= now {
+            // Nobody acknowledges it: the INVITE is refused (RFC 3262 section 3).
+            let _ = self.refuse(now, number, 504, "Server Time-out");
+        } else if reliable.next <= now {
+            reliable.interval *= 2;
+            reliable.next = now + reliable.interval;
+            let response = reliable.response.clone();
+            self.transactions.respond(now, transaction, response);
+        }
+    }
+
+    /// A response to the INVITE of a call that came.
+    fn response_to_invite(
+        &mut self,
+        number: CallNumber,
+        status: u16,
+        reason: &str,
+    ) -> Result<Message, UnknownCall> {
+        let product = self.config.product.clone();
+        let Stage::Ringing(ringing) = &self.call(number)?.stage else {
+            return Err(UnknownCall);
+        };
+        let mut response = Message::response_to(&ringing.invite, status, reason);
+        response.set_to_tag(&ringing.tag);
+        if status < 300 {
+            response.copy_fields(&ringing.invite, Name::RecordRoute);
+            response.push_back(
+                Name::Contact,
+                contact(ringing.invite.request_uri(), &ringing.flow),
+            );
+            response.push_back(Name::Allow, ALLOW);
+            response.push_back(Name::Supported, SUPPORTED);
+        }
+        response.push_back(Name::Server, product);
+        Ok(response)
+    }
+
+    /// The call that an INVITE is to take the place of (RFC 3891 section 3); the status with which it is refused otherwise.
+    fn replaced(&self, request: &Message) -> Result<Option<CallNumber>, (u16, &'static str)> {
+        let mut values = request.headers(Name::Replaces);
+        let Some(value) = values.next() else {
+            return Ok(None);
+        };
+        if values.next().is_some() {
+            return Err((400, "Bad Request"));
+        }
+        let value = String::from_utf8_lossy(value);
+        let mut parts = value.split(';').map(str::trim);
+        let call_id = parts.next().unwrap_or_default();
+        let (mut to_tag, mut from_tag) = (None, None);
+        for parameter in parts {
+            match parameter.split_once('=') {
+                Some((name, tag)) if name.eq_ignore_ascii_case("to-tag") => to_tag = Some(tag),
+                Some((name, tag)) if name.eq_ignore_ascii_case("from-tag") => from_tag = Some(tag),
+                _ => {}
+            }
+        }
+        let is_it = |call: &&Call| {
+            call.dialog.as_ref().is_some_and(|dialog| {
+                dialog.call_id() == call_id
+                    && Some(dialog.local_tag()) == to_tag
+                    && dialog.remote_tag() == from_tag
+            })
+        };
+        match self.calls.values().find(is_it) {
+            None => Err((481, "Call/Transaction Does Not Exist")),
+            // One that rings here is not taken over; one that we make may be, and is not by us.
+            Some(call) if !matches!(call.stage, Stage::Up) => {
+                Err((481, "Call/Transaction Does Not Exist"))
+            }
+            Some(call) => Ok(Some(call.number)),
+        }
+    }
+}

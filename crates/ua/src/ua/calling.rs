@@ -1,0 +1,502 @@
+//! Calls of ours until they are answered (RFC 3261 sections 9, 13.2 and 8.1.3.4; RFC 3262 section 4).
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use sip::dialog::Dialog;
+use sip::transaction::ClientId;
+use sip::user_agent::cancel_of;
+use sip::{Contact, Message, Method, Name, Uri};
+
+use super::sending::{Parked, Purpose};
+use super::{SDP, Ua, description};
+use crate::call::{Call, Early, Outgoing, Stage};
+use crate::event::{AccountId, CallNumber, EndReason, UaEvent, UnknownCall};
+use crate::route::Route;
+use crate::session_timer::SessionTimer;
+
+/// Forks of a call that are kept apart.
+const MAX_FORKS: usize = 16;
+/// Addresses that are called one after the other because the first has sent us there.
+const MAX_REDIRECTIONS: u8 = 5;
+
+impl Ua {
+    /// Calls a URI with an offer. What becomes of it comes as events.
+    pub fn dial(&mut self, now: Instant, account: AccountId, to: &str, offer: Bytes) -> CallNumber {
+        self.dial_in_place_of(now, account, to, offer, None, None)
+    }
+
+    /// [`dial`](Ua::dial), asked for by another call's transfer: in place of a dialog of the callee, if one is named
+    /// (RFC 3891); the call that asked hears how this one gets on.
+    pub(super) fn dial_in_place_of(
+        &mut self,
+        now: Instant,
+        account: AccountId,
+        to: &str,
+        offer: Bytes,
+        replaces: Option<String>,
+        reports_to: Option<CallNumber>,
+    ) -> CallNumber {
+        let number = CallNumber(self.number());
+        let outgoing = Outgoing {
+            invite: None,
+            transaction: None,
+            is_proceeding: false,
+            is_cancelled: false,
+            early: Vec::new(),
+            has_answer: false,
+            redirections: Vec::new(),
+            attempts: 1,
+            target: to.to_owned(),
+            replaces,
+        };
+        let mut call = Call::new(number, account, Stage::Calling(Box::new(outgoing)));
+        call.description = offer;
+        call.reports_to = reports_to;
+        self.calls.insert(number, call);
+        let first_hop = self.first_hop(account, to);
+        self.park(now, &first_hop, Parked::Invite { call: number });
+        number
+    }
+
+    pub(super) fn send_invite(&mut self, now: Instant, number: CallNumber, route: Route) {
+        let interval = self.config.session_interval.as_secs().max(90);
+        let Some(call) = self.calls.get(&number) else {
+            return;
+        };
+        let (account, body) = (call.account, call.description.clone());
+        let Stage::Calling(outgoing) = &call.stage else {
+            return;
+        };
+        let (target, replaces) = (outgoing.target.clone(), outgoing.replaces.clone());
+        let mut invite = self.writer(account, &route).invite(&target);
+        self.finish_request(account, &mut invite);
+        invite.push_back(Name::SessionExpires, interval.to_string());
+        if let Some(replaces) = replaces {
+            invite.push_back(Name::Replaces, replaces);
+        }
+        if !body.is_empty() {
+            invite = invite.with_body(SDP, body);
+        }
+        self.send(now, Purpose::Invite(number), account, invite, route, 0);
+    }
+
+    /// An INVITE has left; it may be one that came again with credentials.
+    pub(super) fn note_invite(
+        &mut self,
+        purpose: Purpose,
+        transaction: ClientId,
+        request: &Message,
+    ) {
+        let Purpose::Invite(number) = purpose else {
+            return;
+        };
+        if let Ok(call) = self.call(number)
+            && let Stage::Calling(outgoing) = &mut call.stage
+        {
+            outgoing.invite = Some(request.clone());
+            outgoing.transaction = Some(transaction);
+            outgoing.is_proceeding = false;
+            outgoing.early.clear();
+        }
+    }
+
+    /// Gives up a call of ours that is not answered.
+    pub(super) fn cancel(&mut self, now: Instant, number: CallNumber) -> Result<(), UnknownCall> {
+        let call = self.call(number)?;
+        let Stage::Calling(outgoing) = &mut call.stage else {
+            return Err(UnknownCall);
+        };
+        outgoing.is_cancelled = true;
+        outgoing.redirections.clear();
+        match outgoing.transaction {
+            // It has not left.
+            None => {
+                self.parked.retain(
+                    |_, parked| !matches!(parked, Parked::Invite { call } if *call == number),
+                );
+                self.end(now, number, EndReason::Local);
+            }
+            // Before a provisional response there may be no CANCEL (RFC 3261 section 9.1); it follows the response.
+            Some(transaction) if outgoing.is_proceeding => self.send_cancel(now, transaction),
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A provisional response to a call of ours.
+    pub(super) fn handle_progress(&mut self, now: Instant, number: CallNumber, response: &Message) {
+        let Ok(call) = self.call(number) else {
+            return;
+        };
+        let Stage::Calling(outgoing) = &mut call.stage else {
+            return;
+        };
+        let first = !std::mem::replace(&mut outgoing.is_proceeding, true);
+        if outgoing.is_cancelled {
+            if let (true, Some(transaction)) = (first, outgoing.transaction) {
+                self.send_cancel(now, transaction);
+            }
+            return;
+        }
+        let (status, reason) = (
+            response.status().unwrap_or(100),
+            response.reason().unwrap_or_default(),
+        );
+        let mut body = Bytes::new();
+        let mut prack = None;
+        if let Some(invite) = &outgoing.invite
+            && let Some(dialog) = Dialog::uac(invite, response)
+        {
+            let known = outgoing
+                .early
+                .iter_mut()
+                .position(|early| early.dialog.remote_tag() == dialog.remote_tag());
+            let place = match known {
+                Some(place) => place,
+                None if outgoing.early.len() < MAX_FORKS => {
+                    outgoing.early.push(Early { dialog, rseq: None });
+                    outgoing.early.len() - 1
+                }
+                None => return,
+            };
+            if let Some(early) = outgoing.early.get_mut(place) {
+                if let Some(rseq) = rseq(response) {
+                    // One that comes again, or comes before its predecessor, is none of news (RFC 3262 section 4).
+                    if early.rseq.is_some_and(|last| rseq != last.wrapping_add(1)) {
+                        return;
+                    }
+                    early.rseq = Some(rseq);
+                    let mut request = early.dialog.request(Method::Prack);
+                    if let Some((cseq, method)) = invite.cseq() {
+                        request.push_back(Name::RAck, format!("{rseq} {cseq} {method}"));
+                    }
+                    prack = Some((early.dialog.next_hop().to_owned(), request));
+                }
+                body = description(response);
+                // Only a reliable one is an answer (RFC 3261 section 13.2.1); of others the last word is the 2xx's.
+                outgoing.has_answer |= prack.is_some() && !body.is_empty();
+            }
+        }
+        let account = call.account;
+        let reports_to = call.reports_to;
+        if let Some((next_hop, request)) = prack {
+            let parked = Parked::Written {
+                purpose: Purpose::Other,
+                account,
+                request,
+            };
+            self.park(now, &next_hop, parked);
+        }
+        if let Some(reports_to) = reports_to {
+            self.report_transfer(now, reports_to, status);
+        }
+        self.emit(UaEvent::Progress {
+            call: number,
+            status,
+            reason: reason.to_owned(),
+            description: body,
+        });
+    }
+
+    /// The final response to an INVITE of ours that made a call; `request` is that INVITE.
+    pub(super) fn handle_invite_final(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        request: &Message,
+        response: &Message,
+    ) {
+        match response.status().unwrap_or(0) {
+            200..300 => self.handle_answer(now, number, request, response),
+            300..400 => self.handle_redirection(now, number, response),
+            422 => self.handle_interval_too_small(now, number, request, response),
+            status => {
+                let reason = response.reason().unwrap_or_default();
+                self.invite_failed(now, number, status, reason);
+            }
+        }
+    }
+
+    /// A call of ours was refused, or failed; the next address it was sent to is called, if there is one.
+    pub(super) fn invite_failed(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        status: u16,
+        reason: &str,
+    ) {
+        let Ok(call) = self.call(number) else {
+            return;
+        };
+        let Stage::Calling(outgoing) = &mut call.stage else {
+            return;
+        };
+        if outgoing.is_cancelled {
+            return self.end(now, number, EndReason::Local);
+        }
+        // A 6xx is for everybody (RFC 3261 section 21.6).
+        let next = outgoing.redirections.pop().filter(|_| status < 600);
+        match next {
+            Some(next) => self.call_next(now, number, next),
+            None => self.end(
+                now,
+                number,
+                EndReason::Refused {
+                    status,
+                    reason: reason.to_owned(),
+                },
+            ),
+        }
+    }
+
+    /// A 2xx to an INVITE of ours.
+    fn handle_answer(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        request: &Message,
+        response: &Message,
+    ) {
+        let Some(mut dialog) = Dialog::uac(request, response) else {
+            return self.invite_failed(now, number, 502, "Bad Gateway");
+        };
+        dialog.handle_response(response);
+        let ack = dialog.ack(request);
+        let next_hop = dialog.next_hop().to_owned();
+        let Ok(call) = self.call(number) else {
+            return;
+        };
+        let Stage::Calling(outgoing) = &call.stage else {
+            return;
+        };
+        // PRACKs have used numbers of the early dialog.
+        let used = outgoing
+            .early
+            .iter()
+            .find(|early| early.dialog.remote_tag() == dialog.remote_tag());
+        if let Some(early) = used {
+            let mut early = early.dialog.clone();
+            early.handle_response(response);
+            dialog = early;
+        }
+        let is_cancelled = outgoing.is_cancelled;
+        let body = if outgoing.has_answer {
+            Bytes::new()
+        } else {
+            description(response)
+        };
+        call.stage = Stage::Up;
+        call.invite = Some(request.clone());
+        call.dialog = Some(dialog);
+        call.timer = SessionTimer::of_response(now, response);
+        call.takes_update = takes_update(response);
+        let reports_to = call.reports_to;
+        let ack = Parked::Ack {
+            call: Some(number),
+            ack,
+        };
+        self.park(now, &next_hop, ack);
+        if is_cancelled {
+            // The CANCEL came too late.
+            self.send_bye(now, number);
+            return self.end(now, number, EndReason::Local);
+        }
+        if let Some(reports_to) = reports_to {
+            self.report_transfer(now, reports_to, 200);
+        }
+        self.emit(UaEvent::Answered {
+            call: number,
+            description: body,
+        });
+    }
+
+    /// A 2xx that came again, or that of a fork that was too slow: the one is acknowledged again, the other is hung up
+    /// (RFC 3261 section 13.2.2.4).
+    pub(super) fn handle_stray_response(&mut self, now: Instant, response: &Message) {
+        let is_answer = response
+            .status()
+            .is_some_and(|status| (200..300).contains(&status))
+            && response
+                .cseq()
+                .is_some_and(|(_, method)| method == Method::Invite);
+        if !is_answer {
+            return;
+        }
+        let of_call = |call: &&Call| {
+            call.dialog.as_ref().is_some_and(|dialog| {
+                response.call_id() == Some(dialog.call_id())
+                    && response.from_tag() == Some(dialog.local_tag())
+            })
+        };
+        let Some(call) = self.calls.values().find(of_call) else {
+            return;
+        };
+        let is_ours = call
+            .dialog
+            .as_ref()
+            .is_some_and(|dialog| dialog.matches(response));
+        if is_ours {
+            if let Some((ack, route)) = call.ack.clone() {
+                let number = call.number;
+                self.send_ack(now, Some(number), ack, route);
+            }
+            return;
+        }
+        let account = call.account;
+        let Some(invite) = call.invite.clone() else {
+            return;
+        };
+        let Some(mut dialog) = Dialog::uac(&invite, response) else {
+            return;
+        };
+        dialog.handle_response(response);
+        let (ack, next_hop) = (dialog.ack(&invite), dialog.next_hop().to_owned());
+        self.park(now, &next_hop, Parked::Ack { call: None, ack });
+        let bye = Parked::Written {
+            purpose: Purpose::Other,
+            account,
+            request: dialog.request(Method::Bye),
+        };
+        self.park(now, &next_hop, bye);
+    }
+
+    /// Sends an ACK to a 2xx; the call remembers it.
+    pub(super) fn send_ack(
+        &mut self,
+        now: Instant,
+        number: Option<CallNumber>,
+        ack: Message,
+        route: Route,
+    ) {
+        let account = number
+            .and_then(|number| self.calls.get(&number))
+            .map_or(AccountId(0), |call| call.account);
+        let mut with_via = ack.clone();
+        let branch = self.transactions.new_branch();
+        self.writer(account, &route)
+            .push_via(&mut with_via, &branch);
+        let (target, peer) = (route.target, route.peer.clone());
+        self.transactions
+            .send_stateless_to(now, with_via, target, peer);
+        if let Some(call) = number.and_then(|number| self.calls.get_mut(&number)) {
+            call.ack = Some((ack, route));
+        }
+    }
+
+    fn send_cancel(&mut self, now: Instant, transaction: ClientId) {
+        let Some(invite) = self.transactions.sent_request(transaction) else {
+            return;
+        };
+        let Some(route) = self.sent.get(&transaction).map(|sent| sent.route.clone()) else {
+            return;
+        };
+        let cancel = cancel_of(&invite);
+        // Its outcome is that of the INVITE (RFC 3261 section 9.1).
+        let _ = self
+            .transactions
+            .send_request_to(now, cancel, route.target, route.peer);
+    }
+
+    /// A 3xx: its contacts are called, the best ones first (RFC 3261 section 8.1.3.4).
+    fn handle_redirection(&mut self, now: Instant, number: CallNumber, response: &Message) {
+        let mut contacts: Vec<(u16, String)> = response
+            .contacts()
+            .flatten()
+            .filter_map(|contact| match contact {
+                Contact::Address(address) => {
+                    let uri = Uri::parse(address.uri()).ok()?;
+                    let uri = uri.as_sip()?.without_headers().to_owned();
+                    Some((address.q(), uri))
+                }
+                Contact::All => None,
+            })
+            .take(usize::from(MAX_REDIRECTIONS))
+            .collect();
+        // The best one is taken from the end.
+        contacts.sort_by_key(|(q, _)| *q);
+        if let Ok(call) = self.call(number)
+            && let Stage::Calling(outgoing) = &mut call.stage
+        {
+            outgoing
+                .redirections
+                .extend(contacts.into_iter().map(|(_, uri)| uri));
+        }
+        let (status, reason) = (
+            response.status().unwrap_or(300),
+            response.reason().unwrap_or_default(),
+        );
+        self.invite_failed(now, number, status, reason);
+    }
+
+    /// The session interval was too short for somebody (RFC 4028 section 7.3).
+    fn handle_interval_too_small(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        request: &Message,
+        response: &Message,
+    ) {
+        let least = response
+            .header(Name::MinSe)
+            .and_then(|value| value.trim().parse::<u64>().ok());
+        let asked = request
+            .header(Name::SessionExpires)
+            .and_then(|value| value.trim().parse::<u64>().ok());
+        match (least, asked) {
+            (Some(least), Some(asked)) if least > asked => {
+                self.config.session_interval = std::time::Duration::from_secs(least.min(86_400));
+                let target = match self.call(number).map(|call| &call.stage) {
+                    Ok(Stage::Calling(outgoing)) => outgoing.target.clone(),
+                    _ => return,
+                };
+                self.call_next(now, number, target);
+            }
+            _ => self.invite_failed(now, number, 422, "Session Interval Too Small"),
+        }
+    }
+
+    /// Calls another address in place of the one before.
+    fn call_next(&mut self, now: Instant, number: CallNumber, target: String) {
+        let Ok(call) = self.call(number) else {
+            return;
+        };
+        let account = call.account;
+        let Stage::Calling(outgoing) = &mut call.stage else {
+            return;
+        };
+        outgoing.attempts += 1;
+        if outgoing.attempts > MAX_REDIRECTIONS {
+            return self.end(
+                now,
+                number,
+                EndReason::Refused {
+                    status: 483,
+                    reason: "Too Many Hops".to_owned(),
+                },
+            );
+        }
+        outgoing.target.clone_from(&target);
+        outgoing.invite = None;
+        outgoing.transaction = None;
+        let first_hop = self.first_hop(account, &target);
+        self.park(now, &first_hop, Parked::Invite { call: number });
+    }
+}
+
+/// The RSeq of a provisional response that is to be acknowledged.
+fn rseq(response: &Message) -> Option<u32> {
+    let is_reliable = response
+        .text_values(Name::Require)
+        .any(|option| option.eq_ignore_ascii_case("100rel"));
+    is_reliable
+        .then(|| response.header(Name::RSeq)?.trim().parse().ok())
+        .flatten()
+}
+
+/// Whether the sender of a message understands UPDATE (RFC 3311 section 4).
+pub(super) fn takes_update(message: &Message) -> bool {
+    message
+        .text_values(Name::Allow)
+        .any(|method| method == Method::Update.as_str())
+}

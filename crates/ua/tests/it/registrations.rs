@@ -1,0 +1,171 @@
+//! Registrations: with a password, renewed, taken back, tried again.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use sip::{Message, Method, Name};
+use ua::{AccountConfig, Credentials, RegistrationState, UaEvent};
+
+use crate::network::{Network, Phone, Script, response, two};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A phone whose account is at a registrar.
+fn registering(script: Script, password: Option<&str>) -> (Network, Phone) {
+    let (mut network, mut alice, _) = two(1);
+    let registrar = network.script(script);
+    let config = AccountConfig {
+        credentials: password.map(|password| Credentials {
+            username: "alice".to_owned(),
+            password: password.to_owned(),
+        }),
+        ..AccountConfig::new(format!("sip:alice@{registrar}"))
+    };
+    alice.account = network.ua(alice).add_account(config);
+    network.with(alice, |ua, now| ua.register(now, alice.account));
+    (network, alice)
+}
+
+fn states(network: &Network, phone: Phone) -> Vec<RegistrationState> {
+    let its = network.of(phone).into_iter();
+    its.filter_map(|event| match event {
+        UaEvent::Registration { state, .. } => Some(state.clone()),
+        _ => None,
+    })
+    .collect()
+}
+
+fn granted(request: &Message, expires: u32) -> Message {
+    let contact = request.header(Name::Contact).unwrap_or_default().to_owned();
+    let mut response = response(request, 200, "OK");
+    response.replace(Name::Contact, format!("{contact};expires={expires}"));
+    response
+}
+
+#[test]
+fn a_registration_is_challenged_granted_renewed_and_taken_back() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let (mut network, alice) = registering(
+        {
+            let seen = Rc::clone(&seen);
+            Box::new(move |request| {
+                seen.borrow_mut().push(request.clone());
+                if !request.contains(Name::Authorization) {
+                    let challenge = "Digest realm=\"h\", nonce=\"n\", algorithm=MD5, qop=\"auth\"";
+                    return vec![
+                        response(request, 401, "Unauthorized")
+                            .with(Name::WwwAuthenticate, challenge),
+                    ];
+                }
+                vec![granted(request, 120)]
+            })
+        },
+        Some("secret"),
+    );
+    network.run(SECOND);
+    assert_eq!(
+        states(&network, alice),
+        [RegistrationState::Registered { expires: 120 }]
+    );
+    network.run(120 * SECOND);
+    assert_eq!(states(&network, alice).len(), 2, "renewed before it ended");
+    network.with(alice, |ua, now| ua.unregister(now, alice.account));
+    network.run(300 * SECOND);
+    assert_eq!(
+        states(&network, alice).last(),
+        Some(&RegistrationState::Unregistered)
+    );
+    let seen = seen.borrow();
+    let numbers: Vec<u32> = seen.iter().filter_map(Message::cseq_number).collect();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    assert!(seen.iter().all(|one| one.call_id() == seen[0].call_id()));
+    assert_eq!(seen.last().and_then(Message::expires), Some(0));
+}
+
+#[test]
+fn a_wrong_password_is_told_and_not_tried_for_ever() {
+    let count = Rc::new(RefCell::new(0));
+    let (mut network, alice) = registering(
+        {
+            let count = Rc::clone(&count);
+            Box::new(move |request| {
+                *count.borrow_mut() += 1;
+                let challenge = "Digest realm=\"h\", nonce=\"n\", algorithm=MD5, qop=\"auth\"";
+                vec![response(request, 401, "Unauthorized").with(Name::WwwAuthenticate, challenge)]
+            })
+        },
+        Some("wrong"),
+    );
+    network.run(SECOND);
+    let failed = RegistrationState::Failed {
+        status: 401,
+        reason: "Unauthorized".to_owned(),
+    };
+    assert_eq!(states(&network, alice), [failed]);
+    assert_eq!(*count.borrow(), 2);
+    network.run(600 * SECOND);
+    assert!(*count.borrow() < 20, "{}", count.borrow());
+}
+
+#[test]
+fn a_longer_interval_is_asked_for_where_the_registrar_wants_that() {
+    let (mut network, alice) = registering(
+        Box::new(|request| {
+            if request.expires() < Some(1_800) {
+                return vec![
+                    response(request, 423, "Interval Too Brief").with(Name::MinExpires, "1800"),
+                ];
+            }
+            vec![granted(request, 1_800)]
+        }),
+        None,
+    );
+    network.run(SECOND);
+    assert_eq!(
+        states(&network, alice),
+        [RegistrationState::Registered { expires: 1_800 }]
+    );
+}
+
+#[test]
+fn a_registrar_that_is_silent_is_asked_again() {
+    let (mut network, alice) = registering(Box::new(|_| Vec::new()), None);
+    network.run(33 * SECOND);
+    let failed = RegistrationState::Failed {
+        status: 408,
+        reason: "Request Timeout".to_owned(),
+    };
+    assert_eq!(states(&network, alice), [failed]);
+    network.run(70 * SECOND);
+    assert_eq!(states(&network, alice).len(), 2);
+}
+
+#[test]
+fn calls_take_the_route_that_the_registrar_has_told() {
+    let (mut network, alice) = registering(
+        Box::new(|request| match request.method() {
+            Some(Method::Register) => {
+                vec![granted(request, 600).with(Name::ServiceRoute, "<sip:10.0.0.3:5060;lr>")]
+            }
+            Some(Method::Ack) => Vec::new(),
+            _ => vec![response(request, 404, "Not Found")],
+        }),
+        None,
+    );
+    network.run(SECOND);
+    network.with(alice, |ua, now| {
+        ua.dial(
+            now,
+            alice.account,
+            "sip:bob@192.0.2.1:5060",
+            crate::network::offer("offer"),
+        )
+    });
+    network.run(SECOND);
+    let invites = network.requests(Method::Invite);
+    assert_eq!(
+        invites[0].header(Name::Route),
+        Some("<sip:10.0.0.3:5060;lr>")
+    );
+}
