@@ -1,5 +1,7 @@
 //! WAV files: sound in RIFF chunks.
 
+use bytes::BufMut;
+
 use crate::g711::Law;
 use crate::resample::resample;
 
@@ -32,22 +34,30 @@ impl Sound {
 
     /// The sound as a WAV file with linear samples of 16 bits.
     pub fn to_wav(&self) -> Vec<u8> {
-        let octets = u32::try_from(2 * self.samples.len()).unwrap_or(u32::MAX);
-        let mut file = Vec::with_capacity(44 + 2 * self.samples.len());
-        file.extend(b"RIFF");
-        file.extend(octets.saturating_add(36).to_le_bytes());
-        file.extend(b"WAVEfmt ");
-        file.extend(16_u32.to_le_bytes());
-        file.extend(FORMAT_PCM.to_le_bytes());
-        file.extend(1_u16.to_le_bytes());
-        file.extend(self.sample_rate.to_le_bytes());
-        file.extend(self.sample_rate.saturating_mul(2).to_le_bytes());
-        file.extend(2_u16.to_le_bytes());
-        file.extend(16_u16.to_le_bytes());
-        file.extend(b"data");
-        file.extend(octets.to_le_bytes());
+        let count = u32::try_from(self.samples.len()).unwrap_or(u32::MAX);
+        let mut file = Sound::header(self.sample_rate, count).to_vec();
         file.extend(self.samples.iter().flat_map(|sample| sample.to_le_bytes()));
         file
+    }
+
+    /// What stands before that many linear samples of 16 bits in a WAV file.
+    pub fn header(sample_rate: u32, samples: u32) -> [u8; 44] {
+        let octets = samples.saturating_mul(2);
+        let mut header = [0; 44];
+        let mut rest = header.as_mut_slice();
+        rest.put_slice(b"RIFF");
+        rest.put_u32_le(octets.saturating_add(36));
+        rest.put_slice(b"WAVEfmt ");
+        rest.put_u32_le(16);
+        rest.put_u16_le(FORMAT_PCM);
+        rest.put_u16_le(1);
+        rest.put_u32_le(sample_rate);
+        rest.put_u32_le(sample_rate.saturating_mul(2));
+        rest.put_u16_le(2);
+        rest.put_u16_le(16);
+        rest.put_slice(b"data");
+        rest.put_u32_le(octets);
+        header
     }
 }
 

@@ -112,9 +112,11 @@ impl Ua {
         match outgoing.transaction {
             // It has not left.
             None => {
-                self.parked.retain(
-                    |_, parked| !matches!(parked, Parked::Invite { call } if *call == number),
-                );
+                for (_, waiting) in self.parked.values_mut() {
+                    waiting.retain(
+                        |parked| !matches!(parked, Parked::Invite { call } if *call == number),
+                    );
+                }
                 self.end(now, number, EndReason::Local);
             }
             // Before a provisional response there may be no CANCEL (RFC 3261 section 9.1); it follows the response.

@@ -44,8 +44,8 @@ pub struct Ua {
     calls: BTreeMap<CallNumber, Call>,
     /// Requests of ours that are under way.
     sent: HashMap<ClientId, Sent>,
-    /// What waits for a way.
-    parked: BTreeMap<QueryId, Parked>,
+    /// What waits for the way to a URI, in order.
+    parked: BTreeMap<QueryId, (String, Vec<Parked>)>,
     queries: VecDeque<Query>,
     events: VecDeque<UaEvent>,
     next_number: u64,
@@ -102,12 +102,14 @@ impl Ua {
 
     /// The answer to a [`Query`]; `None` when the URI leads nowhere.
     pub fn handle_route(&mut self, now: Instant, query: QueryId, route: Option<Route>) {
-        let Some(parked) = self.parked.remove(&query) else {
+        let Some((_, waiting)) = self.parked.remove(&query) else {
             return;
         };
-        match route {
-            Some(route) => self.unpark(now, parked, route),
-            None => self.unreachable(now, parked),
+        for parked in waiting {
+            match &route {
+                Some(route) => self.unpark(now, parked, route.clone()),
+                None => self.unreachable(now, parked),
+            }
         }
         self.take_events(now);
     }

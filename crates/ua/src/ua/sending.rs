@@ -73,14 +73,21 @@ pub(super) enum Parked {
 }
 
 impl Ua {
-    /// Asks for the way to a URI; what is parked goes on with the answer.
+    /// Asks for the way to a URI; what is parked goes on with the answer. All that waits for one URI keeps its order: an
+    /// INVITE must not overtake the ACK before it.
     pub(super) fn park(&mut self, now: Instant, uri: &str, parked: Parked) {
-        if self.parked.len() >= MAX_PARKED {
+        let waiting: usize = self.parked.values().map(|(_, waiting)| waiting.len()).sum();
+        if waiting >= MAX_PARKED {
             self.unreachable(now, parked);
             return;
         }
+        let asked = self.parked.values_mut().find(|(asked, _)| asked == uri);
+        if let Some((_, waiting)) = asked {
+            waiting.push(parked);
+            return;
+        }
         let id = QueryId(self.number());
-        self.parked.insert(id, parked);
+        self.parked.insert(id, (uri.to_owned(), vec![parked]));
         let uri = uri.to_owned();
         self.queries.push_back(Query { id, uri });
     }

@@ -1,0 +1,221 @@
+//! Where sound comes from, and where it goes. `file:`, `tone:` and `null:` are always there.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use media::tones::ToneGenerator;
+use media::wav::{self, Sound};
+
+/// The longest file that is played.
+const MAX_FILE_OCTETS: u64 = 256 << 20;
+
+/// Why a device cannot be used; the text names it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{device}: {problem}")]
+pub struct DeviceError {
+    device: String,
+    problem: String,
+}
+
+impl DeviceError {
+    fn new(device: impl Into<String>, problem: impl ToString) -> DeviceError {
+        DeviceError {
+            device: device.into(),
+            problem: problem.to_string(),
+        }
+    }
+}
+
+/// Where the sound comes from that is sent.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Silence.
+    Null,
+    /// One tone without end, in hertz.
+    Tone(f32),
+    /// A sound, once.
+    Sound(Sound),
+    /// What is heard.
+    Echo,
+}
+
+impl Source {
+    /// Reads `null:`, `tone:HERTZ`, `file:PATH` or a path.
+    ///
+    /// # Errors
+    ///
+    /// It is none of them, or the file cannot be read or played.
+    pub fn open(name: &str) -> Result<Source, DeviceError> {
+        if name == "null:" {
+            return Ok(Source::Null);
+        }
+        if let Some(hertz) = name.strip_prefix("tone:") {
+            let hertz = hertz.parse::<f32>().ok();
+            let audible = hertz.filter(|hertz| (20.0..=20_000.0).contains(hertz));
+            return audible.map(Source::Tone).ok_or_else(|| {
+                DeviceError::new(
+                    name,
+                    "a frequency from 20 to 20000 is expected, as in tone:440",
+                )
+            });
+        }
+        let path = Path::new(name.strip_prefix("file:").unwrap_or(name));
+        let metadata = fs::metadata(path).map_err(|error| DeviceError::new(name, error))?;
+        if metadata.len() > MAX_FILE_OCTETS {
+            return Err(DeviceError::new(name, "it is longer than 256 MiB"));
+        }
+        let file = fs::read(path).map_err(|error| DeviceError::new(name, error))?;
+        let sound = wav::read(&file).map_err(|error| DeviceError::new(name, error))?;
+        Ok(Source::Sound(sound))
+    }
+
+    /// Plays it at a rate.
+    pub(crate) fn player(&self, sample_rate: u32) -> Player {
+        match self {
+            Source::Null => Player::Null,
+            Source::Tone(hertz) => Player::Tone(ToneGenerator::steady(*hertz, sample_rate)),
+            Source::Sound(sound) => Player::Sound {
+                samples: sound.clone().at_rate(sample_rate),
+                at: 0,
+            },
+            Source::Echo => Player::Echo,
+        }
+    }
+}
+
+/// A source that is played.
+#[derive(Debug)]
+pub(crate) enum Player {
+    Null,
+    Tone(ToneGenerator),
+    Sound { samples: Vec<i16>, at: usize },
+    Echo,
+}
+
+impl Player {
+    /// Appends the next `count` samples; `heard` is what came in the same time. `true` when its end was reached by it.
+    pub(crate) fn play(&mut self, count: usize, heard: &[i16], into: &mut Vec<i16>) -> bool {
+        match self {
+            Player::Null => into.resize(into.len() + count, 0),
+            Player::Tone(generator) => generator.play(count, into),
+            Player::Echo => {
+                let mut echo = heard.to_vec();
+                echo.resize(count, 0);
+                into.append(&mut echo);
+            }
+            Player::Sound { samples, at } => {
+                let before = *at;
+                let some = samples.get(*at..).unwrap_or_default();
+                let some = some.get(..count).unwrap_or(some);
+                into.extend_from_slice(some);
+                *at += some.len();
+                into.resize(into.len() + count - some.len(), 0);
+                return before < samples.len() && *at >= samples.len();
+            }
+        }
+        false
+    }
+}
+
+/// Writes what is heard into a WAV file, piece by piece.
+#[derive(Debug)]
+pub struct Recorder {
+    path: PathBuf,
+    file: BufWriter<File>,
+    sample_rate: u32,
+    samples: u32,
+}
+
+impl Recorder {
+    /// Creates the file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn create(path: &Path, sample_rate: u32) -> Result<Recorder, DeviceError> {
+        let problem = |error| DeviceError::new(path.display().to_string(), error);
+        let file = File::create(path).map_err(problem)?;
+        let mut recorder = Recorder {
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+            sample_rate,
+            samples: 0,
+        };
+        recorder.write_header().map_err(problem)?;
+        Ok(recorder)
+    }
+
+    /// Appends samples.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be written.
+    pub fn write(&mut self, samples: &[i16]) -> Result<(), DeviceError> {
+        for sample in samples {
+            self.file
+                .write_all(&sample.to_le_bytes())
+                .map_err(|error| DeviceError::new(self.path.display().to_string(), error))?;
+        }
+        self.samples = self.samples.saturating_add(samples.len() as u32);
+        Ok(())
+    }
+
+    /// Writes the length into the header: the file is complete.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn finish(mut self) -> Result<(), DeviceError> {
+        let finish = |recorder: &mut Recorder| {
+            recorder.file.seek(SeekFrom::Start(0))?;
+            recorder.write_header()?;
+            recorder.file.flush()
+        };
+        finish(&mut self).map_err(|error| DeviceError::new(self.path.display().to_string(), error))
+    }
+
+    fn write_header(&mut self) -> std::io::Result<()> {
+        let header = Sound::header(self.sample_rate, self.samples);
+        self.file.write_all(&header)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_named() {
+        assert!(matches!(Source::open("null:"), Ok(Source::Null)));
+        assert!(matches!(Source::open("tone:440"), Ok(Source::Tone(_))));
+        let error = Source::open("tone:high").unwrap_err().to_string();
+        assert!(error.starts_with("tone:high: a frequency"), "{error}");
+        let error = Source::open("/no/such.wav").unwrap_err().to_string();
+        assert!(error.starts_with("/no/such.wav: "), "{error}");
+    }
+
+    #[test]
+    fn a_recording_can_be_played() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("heard.wav");
+        let mut recorder = Recorder::create(&path, 8_000).unwrap();
+        recorder.write(&[1, -2]).unwrap();
+        recorder.write(&[3]).unwrap();
+        recorder.finish().unwrap();
+        let source = Source::open(&format!("file:{}", path.display())).unwrap();
+        let mut player = source.player(8_000);
+        let mut played = Vec::new();
+        assert!(!player.play(2, &[], &mut played));
+        assert!(player.play(2, &[], &mut played), "this was its end");
+        assert!(!player.play(1, &[], &mut played));
+        assert_eq!(played, [1, -2, 3, 0, 0]);
+    }
+
+    #[test]
+    fn an_echo_is_what_was_heard() {
+        let mut played = Vec::new();
+        Source::Echo.player(8_000).play(3, &[7, 8], &mut played);
+        assert_eq!(played, [7, 8, 0]);
+    }
+}

@@ -1,0 +1,880 @@
+//! The task that owns the user agent: what comes from the network and from the user meets here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use bytes::Bytes;
+use media::codec::Codec;
+use media::telephone_event::Key;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+use sip::sdp::Direction;
+use sip::{Host, Target, Transport, Uri};
+use sip_net::resolve::{Question, Reach, Resolver, ResolverConfig};
+use sip_net::{Incoming, Listen, SipNetConfig, StartError, Transports};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use ua::{
+    AccountConfig, AccountId, CallNumber, EndReason, Query, QueryId, RegistrationState, Route, Ua,
+    UaConfig, UaEvent,
+};
+
+use crate::command::Command;
+use crate::device::Source;
+use crate::event::PhoneEvent;
+use crate::negotiation::{LocalMedia, Negotiated, answer, offer, read_answer};
+use crate::sound::{CallSound, Devices, SoundEvent};
+
+/// Commands that wait.
+const MAX_COMMANDS: usize = 256;
+/// How long the end of a call or registration may take when the phone is switched off.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// Settings of a phone.
+#[derive(Debug)]
+pub struct PhoneConfig {
+    /// The accounts; commands name them by their place.
+    pub accounts: Vec<AccountConfig>,
+    /// The user agent.
+    pub ua: UaConfig,
+    /// Transports and where they listen.
+    pub net: SipNetConfig,
+    /// The transport of URIs that name none.
+    pub transport: Option<Transport>,
+    /// The codecs, the preferred ones first.
+    pub codecs: Vec<Codec>,
+    /// What is sent in calls.
+    pub source: Source,
+    /// Where what is heard is written; of several calls, the first one's.
+    pub recording: Option<PathBuf>,
+    /// Whether calls are answered at once.
+    pub answers: bool,
+    /// Whether the transfers that others ask for are done without asking. They call whom they like by it, at the cost of
+    /// this account.
+    pub accepts_transfers: bool,
+    /// Of tags, ports and sources.
+    pub seed: [u8; 32],
+}
+
+impl PhoneConfig {
+    /// A phone of these accounts, with everything else as it usually is.
+    pub fn new(accounts: Vec<AccountConfig>, seed: [u8; 32]) -> PhoneConfig {
+        PhoneConfig {
+            accounts,
+            ua: UaConfig::default(),
+            net: SipNetConfig::default(),
+            transport: None,
+            codecs: Codec::ALL.to_vec(),
+            source: Source::Null,
+            recording: None,
+            answers: false,
+            accepts_transfers: false,
+            seed,
+        }
+    }
+}
+
+/// Why a phone cannot be switched on.
+#[derive(Debug, thiserror::Error)]
+pub enum PhoneError {
+    /// A listener cannot be opened.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// A phone that is on. It is switched off when all handles are dropped, or by [`Command::Quit`].
+#[derive(Clone, Debug)]
+pub struct Phone {
+    commands: mpsc::Sender<Command>,
+    transports: Transports,
+}
+
+impl Phone {
+    /// Switches a phone on; its events come out of the receiver, which ends when it is off.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be.
+    pub fn start(
+        config: PhoneConfig,
+    ) -> Result<(Phone, mpsc::UnboundedReceiver<PhoneEvent>), PhoneError> {
+        let (transports, incoming) = Transports::start(config.net.clone())?;
+        let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
+        // Events are few, and bounded by what the network and the user do; a user who does not read them has none.
+        let (events, outbox) = mpsc::unbounded_channel();
+        let running = Running::new(config, transports.clone(), events);
+        tokio::spawn(running.run(incoming, inbox));
+        let phone = Phone {
+            commands,
+            transports,
+        };
+        Ok((phone, outbox))
+    }
+
+    /// Where it listens, with the ports that the system chose.
+    pub fn listening(&self) -> Vec<Listen> {
+        self.transports.listening()
+    }
+
+    /// The UDP addresses under its SCTP (RFC 6951).
+    pub fn encapsulation_addresses(&self) -> Vec<SocketAddr> {
+        self.transports.encapsulation_addresses()
+    }
+
+    /// Gives a command; it waits while too many others do. `false` when the phone is off.
+    pub async fn command(&self, command: Command) -> bool {
+        self.commands.send(command).await.is_ok()
+    }
+}
+
+struct Running {
+    config: PhoneConfig,
+    ua: Ua,
+    accounts: Vec<AccountId>,
+    transports: Transports,
+    resolver: Resolver,
+    reach: Reach,
+    calls: BTreeMap<CallNumber, PhoneCall>,
+    resolving: JoinSet<(QueryId, Option<Route>)>,
+    sounds: mpsc::UnboundedReceiver<(u64, SoundEvent)>,
+    tell: mpsc::UnboundedSender<(u64, SoundEvent)>,
+    events: mpsc::UnboundedSender<PhoneEvent>,
+    /// The accounts that are to be registered.
+    registered: BTreeSet<AccountId>,
+    next_sound: u64,
+    rng: ChaCha12Rng,
+    is_quitting: bool,
+}
+
+/// What a phone knows of a call.
+struct PhoneCall {
+    sound: Option<CallSound>,
+    local: Option<LocalMedia>,
+    /// What was agreed on before the answer.
+    early: Option<Negotiated>,
+    /// The offer with which it came.
+    offered: Bytes,
+    is_incoming: bool,
+    is_up: bool,
+    is_held_by_us: bool,
+    is_held_by_them: bool,
+    /// Whether the other side takes keys in the media.
+    takes_keys: bool,
+}
+
+impl PhoneCall {
+    fn new(is_incoming: bool, offered: Bytes) -> PhoneCall {
+        PhoneCall {
+            sound: None,
+            local: None,
+            early: None,
+            offered,
+            is_incoming,
+            is_up: false,
+            is_held_by_us: false,
+            is_held_by_them: false,
+            takes_keys: false,
+        }
+    }
+}
+
+impl Running {
+    fn new(
+        config: PhoneConfig,
+        transports: Transports,
+        events: mpsc::UnboundedSender<PhoneEvent>,
+    ) -> Running {
+        let mut rng = ChaCha12Rng::from_seed(config.seed);
+        let mut ua = Ua::new(config.ua.clone(), rng.random());
+        let accounts = config
+            .accounts
+            .iter()
+            .map(|account| ua.add_account(account.clone()))
+            .collect();
+        let resolver = Resolver::new(
+            ResolverConfig::default(),
+            ChaCha12Rng::from_seed(rng.random()),
+        );
+        let mut reach = Reach::default();
+        for transport in Transport::ALL {
+            for local in ["0.0.0.0:0", "[::]:0"] {
+                if let Ok(local) = local.parse() {
+                    reach.add(transport, local);
+                }
+            }
+        }
+        let (tell, sounds) = mpsc::unbounded_channel();
+        Running {
+            config,
+            ua,
+            accounts,
+            transports,
+            resolver,
+            reach,
+            calls: BTreeMap::new(),
+            resolving: JoinSet::new(),
+            sounds,
+            tell,
+            events,
+            registered: BTreeSet::new(),
+            next_sound: 0,
+            rng,
+            is_quitting: false,
+        }
+    }
+
+    async fn run(
+        mut self,
+        mut incoming: mpsc::Receiver<Incoming>,
+        mut inbox: mpsc::Receiver<Command>,
+    ) {
+        let mut off_at: Option<tokio::time::Instant> = None;
+        loop {
+            self.turn();
+            if self.is_quitting {
+                let limit = *off_at.get_or_insert_with(|| tokio::time::Instant::now() + LAST_WORDS);
+                if self.ua.is_idle() || tokio::time::Instant::now() >= limit {
+                    break;
+                }
+            }
+            let timeout = self.ua.next_timeout().map(tokio::time::Instant::from_std);
+            let due = async {
+                match [timeout, off_at].into_iter().flatten().min() {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                message = incoming.recv() => match message {
+                    Some(message) => self.handle_incoming(message),
+                    None => break,
+                },
+                command = inbox.recv(), if !self.is_quitting => self.handle_command(command.unwrap_or(Command::Quit)),
+                Some((sound, event)) = self.sounds.recv() => self.handle_sound(sound, event),
+                Some(resolved) = self.resolving.join_next() => {
+                    if let Ok((query, route)) = resolved {
+                        self.ua.handle_route(Instant::now(), query, route);
+                    }
+                }
+                () = due => self.ua.handle_timeout(Instant::now()),
+            }
+        }
+        self.transports.shutdown().await;
+    }
+
+    /// Brings what the user agent has to say to where it belongs.
+    fn turn(&mut self) {
+        loop {
+            let mut is_quiet = true;
+            while let Some(query) = self.ua.poll_query() {
+                is_quiet = false;
+                self.resolve(query);
+            }
+            while let Some(event) = self.ua.poll_event() {
+                is_quiet = false;
+                self.handle_event(event);
+            }
+            while let Some(transmit) = self.ua.poll_transmit() {
+                is_quiet = false;
+                self.transports.send(transmit);
+            }
+            if is_quiet {
+                break;
+            }
+        }
+    }
+
+    fn emit(&self, event: PhoneEvent) {
+        // Nobody may listen any more.
+        let _ = self.events.send(event);
+    }
+
+    fn handle_incoming(&mut self, incoming: Incoming) {
+        let now = Instant::now();
+        match incoming {
+            Incoming::Message { flow, message, .. } => self.ua.handle_message(now, flow, message),
+            Incoming::SendFailed { transaction, .. } => {
+                self.ua.handle_send_failure(now, transaction)
+            }
+            Incoming::Undelivered { .. }
+            | Incoming::Unread { .. }
+            | Incoming::Malformed { .. }
+            | Incoming::ConnectionIdentified { .. }
+            | Incoming::ConnectionClosed { .. } => {}
+        }
+    }
+
+    /// Looks for the way to a URI.
+    fn resolve(&mut self, query: Query) {
+        let question = question(&query.uri, self.config.transport);
+        let (resolver, reach, transports) = (
+            self.resolver.clone(),
+            self.reach.clone(),
+            self.transports.clone(),
+        );
+        self.resolving.spawn(async move {
+            let route = async {
+                let hops = resolver.resolve(&question?, &reach).await;
+                for hop in hops {
+                    let flow = transports
+                        .connect_to(hop.transport, hop.remote, hop.peer.clone(), false)
+                        .await;
+                    let Ok(flow) = flow else {
+                        continue;
+                    };
+                    let listening = transports.local_address_for(hop.transport, hop.remote);
+                    return Some(Route {
+                        target: Target::FlowOrAddress(flow, hop.remote),
+                        local: listening.unwrap_or(flow.local),
+                        peer: hop.peer,
+                    });
+                }
+                None
+            };
+            (query.id, route.await)
+        });
+    }
+
+    fn account(&self, number: usize) -> Option<AccountId> {
+        self.accounts.get(number).copied()
+    }
+
+    fn number_of(&self, account: AccountId) -> usize {
+        let place = self.accounts.iter().position(|other| *other == account);
+        place.unwrap_or(0)
+    }
+
+    /// The call that a command names, or the latest one that will do.
+    fn chosen(
+        &self,
+        named: Option<u64>,
+        will_do: impl Fn(&PhoneCall) -> bool,
+    ) -> Option<CallNumber> {
+        match named {
+            Some(number) => {
+                let number = CallNumber(number);
+                self.calls.contains_key(&number).then_some(number)
+            }
+            None => {
+                let mut latest = self.calls.iter().rev();
+                latest
+                    .find(|(_, call)| will_do(call))
+                    .map(|(number, _)| *number)
+            }
+        }
+    }
+
+    fn handle_command(&mut self, command: Command) {
+        if let Err(problem) = self.follow(command) {
+            self.emit(PhoneEvent::Refused {
+                problem: problem.to_owned(),
+            });
+        }
+    }
+
+    fn follow(&mut self, command: Command) -> Result<(), &'static str> {
+        const NO_ACCOUNT: &str = "there is no such account";
+        const NO_CALL: &str = "there is no such call, or it is not ready for this";
+        let now = Instant::now();
+        let waiting = |call: &PhoneCall| call.is_incoming && !call.is_up;
+        let up = |call: &PhoneCall| call.is_up;
+        match command {
+            Command::Register { account } => {
+                let account = self.account(account).ok_or(NO_ACCOUNT)?;
+                self.registered.insert(account);
+                self.ua.register(now, account);
+            }
+            Command::Unregister { account } => {
+                let account = self.account(account).ok_or(NO_ACCOUNT)?;
+                self.registered.remove(&account);
+                self.ua.unregister(now, account);
+            }
+            Command::Dial { account, to } => {
+                let account = self.account(account).ok_or(NO_ACCOUNT)?;
+                self.dial(now, account, to)?;
+            }
+            Command::Answer { call } => {
+                let number = self.chosen(call, waiting).ok_or(NO_CALL)?;
+                self.answer(now, number)?;
+            }
+            Command::Hangup { call } => {
+                let number = self.chosen(call, |_| true).ok_or(NO_CALL)?;
+                self.ua.hang_up(now, number).map_err(|_| NO_CALL)?;
+            }
+            Command::Hold { call } => {
+                let number = self.chosen(call, up).ok_or(NO_CALL)?;
+                self.offer_again(now, number, true)?;
+            }
+            Command::Resume { call } => {
+                let number = self
+                    .chosen(call, |call| call.is_held_by_us)
+                    .ok_or(NO_CALL)?;
+                self.offer_again(now, number, false)?;
+            }
+            Command::Mute { call, on } => {
+                let number = self.chosen(call, up).ok_or(NO_CALL)?;
+                let sound = self.calls.get(&number).and_then(|call| call.sound.as_ref());
+                sound.ok_or(NO_CALL)?.mute(on);
+            }
+            Command::Keys { call, keys } => {
+                let number = self.chosen(call, up).ok_or(NO_CALL)?;
+                self.press(now, number, &keys)?;
+            }
+            Command::Transfer { call, to } => {
+                let number = self.chosen(call, up).ok_or(NO_CALL)?;
+                self.ua
+                    .transfer(now, number, &to, None)
+                    .map_err(|_| NO_CALL)?;
+            }
+            Command::Join { call, with } => {
+                let with = Some(CallNumber(with));
+                self.ua
+                    .transfer(now, CallNumber(call), "", with)
+                    .map_err(|_| NO_CALL)?;
+            }
+            Command::AcceptTransfer { call } => {
+                let number = self.chosen(call, up).ok_or(NO_CALL)?;
+                self.accept_transfer(now, number)?;
+            }
+            Command::RefuseTransfer { call } => {
+                let number = self.chosen(call, up).ok_or(NO_CALL)?;
+                self.ua.refuse_transfer(now, number).map_err(|_| NO_CALL)?;
+            }
+            Command::Text { account, to, text } => {
+                let account = self.account(account).ok_or(NO_ACCOUNT)?;
+                self.ua
+                    .send_text(now, account, &to, "text/plain;charset=UTF-8", text.into());
+            }
+            Command::Quit => {
+                self.is_quitting = true;
+                let calls: Vec<CallNumber> = self.calls.keys().copied().collect();
+                for call in calls {
+                    let _ = self.ua.hang_up(now, call);
+                }
+                for account in std::mem::take(&mut self.registered) {
+                    self.ua.unregister(now, account);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the sound of a call at our address, and describes it.
+    fn open_sound(&mut self, address: IpAddr) -> Result<(CallSound, LocalMedia), &'static str> {
+        let devices = Devices {
+            source: self.config.source.clone(),
+            recording: self.config.recording.take(),
+        };
+        self.next_sound += 1;
+        let (tell, id) = (self.tell.clone(), self.next_sound);
+        let sound = CallSound::open(address, devices, self.rng.random(), id, move |event| {
+            let _ = tell.send((id, event));
+        })
+        .map_err(|_| "no port for the sound is free")?;
+        let local = LocalMedia {
+            address,
+            port: sound.port,
+            codecs: self.config.codecs.clone(),
+            session_id: u64::from(self.rng.random::<u32>()),
+            version: 1,
+            direction: Direction::SendReceive,
+        };
+        Ok((sound, local))
+    }
+
+    fn dial(&mut self, now: Instant, account: AccountId, to: String) -> Result<(), &'static str> {
+        if !matches!(Uri::parse(&to), Ok(Uri::Sip(_))) {
+            return Err("a SIP URI is expected, such as sip:bob@example.org");
+        }
+        let config = self.config.accounts.get(self.number_of(account));
+        let outbound = config.and_then(|config| config.outbound_proxy.clone());
+        let address = address_towards(outbound.as_ref().unwrap_or(&to));
+        let (sound, local) = self.open_sound(address)?;
+        let number = self.ua.dial(now, account, &to, offer(&local));
+        let mut call = PhoneCall::new(false, Bytes::new());
+        call.sound = Some(sound);
+        call.local = Some(local);
+        self.calls.insert(number, call);
+        self.emit(PhoneEvent::Dialing { call: number.0, to });
+        Ok(())
+    }
+
+    /// Answers a call that came.
+    fn answer(&mut self, now: Instant, number: CallNumber) -> Result<(), &'static str> {
+        const NO_CALL: &str = "there is no such call, or it is answered already";
+        let offered = self.calls.get(&number).ok_or(NO_CALL)?.offered.clone();
+        let address = address_of_offer(&offered);
+        let (sound, local) = self.open_sound(address)?;
+        let (description, negotiated) = if offered.is_empty() {
+            (offer(&local), None)
+        } else {
+            match answer(&local, &offered) {
+                Ok((description, negotiated)) => (description, Some(negotiated)),
+                Err(_) => {
+                    let _ = self.ua.refuse(now, number, 488, "Not Acceptable Here");
+                    return Err("there is nothing in its offer that we could use");
+                }
+            }
+        };
+        self.ua
+            .answer(now, number, description)
+            .map_err(|_| NO_CALL)?;
+        let call = self.calls.get_mut(&number).ok_or(NO_CALL)?;
+        call.sound = Some(sound);
+        call.local = Some(local);
+        if let Some(negotiated) = negotiated {
+            self.begin(number, negotiated);
+        }
+        Ok(())
+    }
+
+    /// The sound of a call begins.
+    fn begin(&mut self, number: CallNumber, negotiated: Negotiated) {
+        let Some(call) = self.calls.get_mut(&number) else {
+            return;
+        };
+        let codec = negotiated.send.codec.to_string();
+        call.takes_keys = negotiated.send.key_payload_type.is_some();
+        if let Some(sound) = &call.sound {
+            sound.start(negotiated);
+        }
+        if !std::mem::replace(&mut call.is_up, true) {
+            self.emit(PhoneEvent::Answered {
+                call: number.0,
+                codec,
+            });
+        }
+    }
+
+    /// Presses keys: in the media, or by INFO where the other side takes none there.
+    fn press(&mut self, now: Instant, number: CallNumber, keys: &str) -> Result<(), &'static str> {
+        const NO_CALL: &str = "there is no such call";
+        let signs: Vec<Key> = keys
+            .chars()
+            .map(|sign| Key::of(sign).ok_or("a key is a digit, *, # or a letter from A to D"))
+            .collect::<Result<_, _>>()?;
+        let call = self.calls.get(&number).ok_or(NO_CALL)?;
+        if call.takes_keys {
+            call.sound.as_ref().ok_or(NO_CALL)?.press(signs);
+            return Ok(());
+        }
+        for key in signs {
+            let sent = self.ua.send_key(now, number, key.sign());
+            sent.map_err(|_| NO_CALL)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a call on hold, or goes on with it.
+    fn offer_again(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        hold: bool,
+    ) -> Result<(), &'static str> {
+        const NOT_READY: &str = "the call is not ready for this";
+        let call = self.calls.get_mut(&number).ok_or(NOT_READY)?;
+        let local = call.local.as_mut().ok_or(NOT_READY)?;
+        let mut offered = local.clone();
+        offered.version += 1;
+        offered.direction = if hold {
+            Direction::SendOnly
+        } else {
+            Direction::SendReceive
+        };
+        self.ua
+            .offer(now, number, offer(&offered))
+            .map_err(|_| NOT_READY)?;
+        *local = offered;
+        call.is_held_by_us = hold;
+        Ok(())
+    }
+
+    fn accept_transfer(&mut self, now: Instant, number: CallNumber) -> Result<(), &'static str> {
+        const NO_TRANSFER: &str = "no transfer was asked for";
+        let call = self.calls.get(&number).ok_or(NO_TRANSFER)?;
+        let address = call.local.as_ref().ok_or(NO_TRANSFER)?.address;
+        let (sound, local) = self.open_sound(address)?;
+        let new = self.ua.accept_transfer(now, number, offer(&local));
+        let new = new.map_err(|_| NO_TRANSFER)?;
+        let mut call = PhoneCall::new(false, Bytes::new());
+        call.sound = Some(sound);
+        call.local = Some(local);
+        self.calls.insert(new, call);
+        Ok(())
+    }
+
+    fn handle_sound(&mut self, id: u64, event: SoundEvent) {
+        let is_it = |call: &PhoneCall| call.sound.as_ref().is_some_and(|sound| sound.id == id);
+        let found = self.calls.iter().find(|(_, call)| is_it(call));
+        let Some(call) = found.map(|(number, _)| number.0) else {
+            return;
+        };
+        self.emit(match event {
+            SoundEvent::Key(key) => PhoneEvent::Key { call, key },
+            SoundEvent::Played => PhoneEvent::Played { call },
+            SoundEvent::Quality(quality) => PhoneEvent::Quality { call, quality },
+            SoundEvent::RecordingFailed => PhoneEvent::Refused {
+                problem: "the recording cannot be written".to_owned(),
+            },
+        });
+    }
+
+    fn handle_event(&mut self, event: UaEvent) {
+        let now = Instant::now();
+        match event {
+            UaEvent::Registration { account, state } => {
+                let account = self.number_of(account);
+                self.emit(match state {
+                    RegistrationState::Registered { expires } => {
+                        PhoneEvent::Registered { account, expires }
+                    }
+                    RegistrationState::Unregistered => PhoneEvent::Unregistered { account },
+                    RegistrationState::Failed { status, reason } => {
+                        PhoneEvent::RegistrationFailed {
+                            account,
+                            status,
+                            reason,
+                        }
+                    }
+                });
+            }
+            UaEvent::Incoming {
+                call,
+                account,
+                from,
+                display_name,
+                offer,
+                replaces,
+            } => {
+                self.calls.insert(call, PhoneCall::new(true, offer));
+                self.emit(PhoneEvent::Incoming {
+                    call: call.0,
+                    account: self.number_of(account),
+                    from,
+                    display_name,
+                });
+                // A call that takes the place of one that is up is not news to the user.
+                if self.config.answers || replaces.is_some() {
+                    self.handle_command(Command::Answer { call: Some(call.0) });
+                } else {
+                    let _ = self.ua.ring(now, call, Bytes::new());
+                }
+            }
+            UaEvent::Progress {
+                call,
+                status,
+                reason,
+                description,
+            } => {
+                self.emit(PhoneEvent::Progress {
+                    call: call.0,
+                    status,
+                    reason,
+                });
+                self.agree(now, call, &description, false);
+            }
+            UaEvent::Answered { call, description } => self.agree(now, call, &description, true),
+            UaEvent::Established { call, description } if !description.is_empty() => {
+                self.agree(now, call, &description, true);
+            }
+            UaEvent::Established { .. } => {}
+            UaEvent::Offer { call, description } => self.handle_offer(now, call, &description),
+            UaEvent::OfferAccepted { call, description } => {
+                self.agree(now, call, &description, true);
+                self.emit(PhoneEvent::Changed {
+                    call: call.0,
+                    accepted: true,
+                });
+            }
+            UaEvent::OfferRefused { call, .. } => {
+                if let Some(call) = self.calls.get_mut(&call) {
+                    call.is_held_by_us = !call.is_held_by_us;
+                }
+                self.emit(PhoneEvent::Changed {
+                    call: call.0,
+                    accepted: false,
+                });
+            }
+            UaEvent::Key { call, key } => self.emit(PhoneEvent::Key { call: call.0, key }),
+            UaEvent::TransferRequested { call, target, .. } => {
+                self.emit(PhoneEvent::TransferRequested {
+                    call: call.0,
+                    target,
+                });
+                if self.config.accepts_transfers {
+                    self.handle_command(Command::AcceptTransfer { call: Some(call.0) });
+                } else if self.config.answers {
+                    // Nobody is there to ask.
+                    let _ = self.ua.refuse_transfer(now, call);
+                }
+            }
+            UaEvent::TransferProgress { call, status } => {
+                self.emit(PhoneEvent::TransferProgress {
+                    call: call.0,
+                    status,
+                });
+                // The other side is served (RFC 5589 section 6.1).
+                if (200..300).contains(&status) {
+                    let _ = self.ua.hang_up(now, call);
+                }
+            }
+            UaEvent::Text {
+                account,
+                from,
+                body,
+                ..
+            } => self.emit(PhoneEvent::Text {
+                account: self.number_of(account),
+                from,
+                text: String::from_utf8_lossy(&body).into_owned(),
+            }),
+            UaEvent::TextSent { status, .. } => self.emit(PhoneEvent::TextSent { status }),
+            UaEvent::MessagesWaiting { account, waiting } => {
+                self.emit(PhoneEvent::MessagesWaiting {
+                    account: self.number_of(account),
+                    waiting,
+                })
+            }
+            UaEvent::Ended { call, reason } => self.handle_end(call, &reason),
+        }
+    }
+
+    /// The answer to our offer is there; `is_final` when it came with the answer to the call.
+    fn agree(&mut self, now: Instant, number: CallNumber, description: &[u8], is_final: bool) {
+        let Some(call) = self.calls.get_mut(&number) else {
+            return;
+        };
+        if !description.is_empty() {
+            let agreed = call
+                .local
+                .as_ref()
+                .map(|local| read_answer(local, description));
+            match agreed {
+                Some(Ok(negotiated)) if is_final => self.begin(number, negotiated),
+                Some(Ok(negotiated)) => {
+                    call.early = Some(negotiated.clone());
+                    if let Some(sound) = &call.sound {
+                        sound.start(negotiated);
+                    }
+                }
+                _ if is_final => {
+                    let _ = self.ua.hang_up(now, number);
+                }
+                _ => {}
+            }
+        } else if is_final && let Some(negotiated) = call.early.take() {
+            self.begin(number, negotiated);
+        }
+    }
+
+    /// The other side offers another session.
+    fn handle_offer(&mut self, now: Instant, number: CallNumber, description: &[u8]) {
+        let Some(call) = self.calls.get_mut(&number) else {
+            return;
+        };
+        let Some(local) = &mut call.local else {
+            return;
+        };
+        local.version += 1;
+        if description.is_empty() {
+            let description = offer(local);
+            let _ = self.ua.answer_offer(now, number, description);
+            return;
+        }
+        let Ok((description, negotiated)) = answer(local, description) else {
+            let _ = self
+                .ua
+                .refuse_offer(now, number, 488, "Not Acceptable Here");
+            return;
+        };
+        let held = !matches!(
+            negotiated.direction,
+            Direction::SendReceive | Direction::SendOnly
+        );
+        let is_news = std::mem::replace(&mut call.is_held_by_them, held) != held;
+        if self.ua.answer_offer(now, number, description).is_ok() {
+            self.begin(number, negotiated);
+        }
+        if is_news {
+            self.emit(PhoneEvent::Held {
+                call: number.0,
+                held,
+            });
+        }
+    }
+
+    fn handle_end(&mut self, number: CallNumber, reason: &EndReason) {
+        let call = self.calls.remove(&number);
+        let sound = call.and_then(|call| call.sound.filter(|_| call.is_up));
+        let quality = sound.map(CallSound::stop);
+        let (reason, status) = match reason {
+            EndReason::Local => ("local", None),
+            EndReason::Remote => ("remote", None),
+            EndReason::Refused { status, .. } => ("refused", Some(*status)),
+            EndReason::Replaced => ("replaced", None),
+            EndReason::Timeout => ("timeout", None),
+        };
+        self.emit(PhoneEvent::Ended {
+            call: number.0,
+            reason,
+            status,
+            quality,
+        });
+    }
+}
+
+/// What is asked of the resolver for a URI.
+fn question(uri: &str, transport: Option<Transport>) -> Option<Question> {
+    let uri = Uri::parse(uri).ok()?;
+    let uri = uri.as_sip()?;
+    let is_secure = uri.is_secure();
+    let named = uri
+        .parameter("transport")
+        .and_then(|name| Transport::from_uri_parameter(name, is_secure));
+    let host = match uri.host() {
+        Host::Name(name) => name.to_owned(),
+        Host::Address(ip) => ip.to_string(),
+    };
+    Some(Question {
+        host,
+        port: uri.port(),
+        transport: named.or(transport),
+        is_secure,
+        is_large: false,
+        choice: None,
+        addresses: Vec::new(),
+    })
+}
+
+/// Our address towards a URI's host, as the kernel would choose it.
+fn address_towards(uri: &str) -> IpAddr {
+    let remote = question(uri, None).and_then(|question| question.host.parse::<IpAddr>().ok());
+    local_address(remote.unwrap_or_else(|| IpAddr::from([192, 0, 2, 1])))
+}
+
+/// Our address towards the host of an offer's sound.
+fn address_of_offer(offer: &[u8]) -> IpAddr {
+    let description = sip::sdp::SessionDescription::read(offer).ok();
+    let remote = description.and_then(|description| {
+        let media = description.media().first()?;
+        description.connection(media)?.ip()
+    });
+    local_address(remote.unwrap_or_else(|| IpAddr::from([192, 0, 2, 1])))
+}
+
+fn local_address(remote: IpAddr) -> IpAddr {
+    let any: SocketAddr = match remote {
+        IpAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        IpAddr::V6(_) => ([0_u16; 8], 0).into(),
+    };
+    // Connecting a datagram socket sends nothing.
+    std::net::UdpSocket::bind(any)
+        .and_then(|socket| {
+            socket.connect((remote, 9))?;
+            socket.local_addr()
+        })
+        .map_or_else(|_| IpAddr::from([127, 0, 0, 1]), |local| local.ip())
+}

@@ -1,0 +1,4 @@
+//! Phones on loopback, with their own sockets and sound.
+
+mod calls;
+mod phones;
