@@ -2,19 +2,24 @@
 //!
 //! [`Phone`] is a handle: commands go in, events come out. A task owns the user agent; the sound of each call has a thread
 //! of its own that sends and plays every 20 ms (`sound`). `negotiation` reads and writes offers and answers (RFC 3264);
-//! `device` is where sound comes from and where it goes.
+//! `device` is where sound comes from and where it goes. `script` is what a program wants of a phone, `control` the socket by
+//! which it gives commands.
 
 #![forbid(unsafe_code)]
 
 mod command;
+mod control;
 mod device;
 mod event;
 mod negotiation;
 mod phone;
+mod script;
 mod sound;
 
 pub use command::Command;
+pub use control::ControlSocket;
 pub use device::{DeviceError, Recorder, Source};
 pub use event::{CallQuality, PhoneEvent};
 pub use negotiation::{LocalMedia, Negotiated, NegotiationError, answer, offer, read_answer};
 pub use phone::{Phone, PhoneConfig, PhoneError};
+pub use script::{Script, ScriptOutcome, follow};

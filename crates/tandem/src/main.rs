@@ -14,6 +14,7 @@ mod man;
 mod net;
 mod pcap;
 mod perf;
+mod phone;
 mod proxy;
 mod proxy_users;
 mod sctp;
@@ -48,6 +49,7 @@ Examples:
   tandem perf server                         a server, for: tandem perf client sctp:127.0.0.1
   tandem perf sweep --html sweep.html        throughput of UDP, TCP and SCTP by message size
   tandem load calls --via 127.0.0.1 -r 100   emulated users register and call each other
+  tandem phone sip:alice@127.0.0.1 --answer --echo   a phone that sends back what it hears
   tandem traffic send udp                    packets on a schedule: losses and delays
   tandem capture analyze calls.pcap          analyses the calls in a capture
   tandem net up router                       a network emulator: hosts, a router, impaired links
@@ -66,6 +68,7 @@ enum Command {
     Man(man::Arguments),
     Net(net::Arguments),
     Perf(perf::Arguments),
+    Phone(phone::Arguments),
     Proxy(proxy::Arguments),
     Sctp(sctp::Arguments),
     Traffic(traffic::Arguments),
@@ -117,6 +120,7 @@ fn run() -> ExitCode {
         Command::Man(arguments) => man::run(arguments),
         Command::Net(arguments) => net::run(arguments),
         Command::Perf(arguments) => perf::run(arguments),
+        Command::Phone(arguments) => phone::run(arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
         Command::Sctp(arguments) => sctp::run(arguments),
         Command::Traffic(arguments) => traffic::run(arguments),

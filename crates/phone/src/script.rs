@@ -1,0 +1,137 @@
+//! What a phone does when a program uses it: register, call or be called, hang up, and tell whether that happened.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::command::Command;
+use crate::event::PhoneEvent;
+use crate::phone::Phone;
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Registers first.
+    pub register: bool,
+    /// Calls this URI.
+    pub dial: Option<String>,
+    /// Waits for a call and answers it.
+    pub answer: bool,
+    /// Presses these keys when the call is answered.
+    pub keys: Option<String>,
+    /// Hangs up so long after the answer.
+    pub hangup_after: Option<Duration>,
+    /// Hangs up when what is to be played has been played.
+    pub hangup_after_playing: bool,
+    /// Does not end by itself: others give it commands.
+    pub stays: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptOutcome {
+    /// All of it happened.
+    Done,
+    /// Some of it did not; the events have told why.
+    Failed,
+    /// It was ended from outside.
+    Interrupted,
+}
+
+/// Follows a script; `tell` hears each event. The phone is off afterwards.
+pub async fn follow(
+    phone: &Phone,
+    events: &mut mpsc::UnboundedReceiver<PhoneEvent>,
+    script: &Script,
+    mut tell: impl FnMut(&PhoneEvent),
+    interrupted: impl Future<Output = ()>,
+) -> ScriptOutcome {
+    let outcome = {
+        let steps = steps(phone, events, script, &mut tell);
+        tokio::select! {
+            outcome = steps => outcome,
+            () = interrupted => ScriptOutcome::Interrupted,
+        }
+    };
+    phone.command(Command::Quit).await;
+    while let Some(event) = events.recv().await {
+        tell(&event);
+    }
+    outcome
+}
+
+async fn steps(
+    phone: &Phone,
+    events: &mut mpsc::UnboundedReceiver<PhoneEvent>,
+    script: &Script,
+    tell: &mut impl FnMut(&PhoneEvent),
+) -> ScriptOutcome {
+    let done = |is_done| {
+        if is_done {
+            ScriptOutcome::Done
+        } else {
+            ScriptOutcome::Failed
+        }
+    };
+    if script.register {
+        phone.command(Command::Register { account: 0 }).await;
+        loop {
+            let Some(event) = events.recv().await else {
+                return ScriptOutcome::Failed;
+            };
+            tell(&event);
+            match event {
+                PhoneEvent::Registered { .. } => break,
+                PhoneEvent::RegistrationFailed { .. } => return ScriptOutcome::Failed,
+                _ => {}
+            }
+        }
+    }
+    if let Some(to) = script.dial.clone() {
+        phone.command(Command::Dial { account: 0, to }).await;
+    } else if !script.answer && !script.stays {
+        return ScriptOutcome::Done;
+    }
+    let mut hangup_at: Option<tokio::time::Instant> = None;
+    let mut was_answered = false;
+    loop {
+        let hangup = async {
+            match hangup_at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = hangup => {
+                hangup_at = None;
+                phone.command(Command::Hangup { call: None }).await;
+                continue;
+            }
+        };
+        let Some(event) = event else {
+            return done(was_answered || script.stays);
+        };
+        tell(&event);
+        match event {
+            PhoneEvent::Answered { .. } => {
+                was_answered = true;
+                if let Some(keys) = script.keys.clone() {
+                    phone.command(Command::Keys { call: None, keys }).await;
+                }
+                let after = script.hangup_after;
+                hangup_at = after.map(|after| tokio::time::Instant::now() + after);
+            }
+            PhoneEvent::Played { .. } if script.hangup_after_playing => {
+                phone.command(Command::Hangup { call: None }).await;
+            }
+            PhoneEvent::Ended { .. } if !script.stays => return done(was_answered),
+            PhoneEvent::Refused { .. }
+                if !script.stays && script.dial.is_some() && !was_answered =>
+            {
+                return ScriptOutcome::Failed;
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! `tandem phone`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use media::codec::Codec;
+use phone::{
+    ControlSocket, Phone, PhoneConfig, PhoneEvent, Recorder, Script, ScriptOutcome, Source, follow,
+};
+use sip::{Transport, Uri};
+use sip_net::Listen;
+use ua::{AccountConfig, Credentials};
+
+use crate::terminal::{complain, escaped};
+use crate::values::duration;
+use crate::{fail, interrupts, usage};
+
+/// Call, or be called, with sound.
+///
+/// A phone for scripts: it registers, calls or answers, plays and records, and tells what happens. Its exit status says
+/// whether what was asked for happened.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The user's address of record, such as sip:alice@example.org
+    #[arg(value_name = "URI")]
+    user: String,
+
+    /// Send requests to this URI first, such as sip:127.0.0.1:5060;transport=sctp
+    #[arg(long, value_name = "URI")]
+    via: Option<String>,
+
+    /// Transport of URIs that name none: udp, tcp, tls, sctp, tls-sctp, ws or wss
+    #[arg(long, short = 't', value_name = "TRANSPORT")]
+    transport: Option<Transport>,
+
+    /// UDP port under the SCTP of the other side
+    #[arg(long, value_name = "PORT", default_value_t = 9899)]
+    peer_encapsulation_port: u16,
+
+    /// Local UDP port under our SCTP; 0 lets the system choose
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    encapsulation_port: u16,
+
+    /// Listen here for calls that come without a proxy, such as udp:127.0.0.1:5070; may be repeated
+    #[arg(long, value_name = "TRANSPORT:IP[:PORT]")]
+    listen: Vec<Listen>,
+
+    /// Register
+    #[arg(long)]
+    register: bool,
+
+    /// The name for authentication [default: the user of URI]
+    #[arg(long, value_name = "NAME")]
+    username: Option<String>,
+
+    /// Read the password from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "password")]
+    password_file: Option<PathBuf>,
+
+    /// The password; the command line shows it to others, the environment does not
+    #[arg(
+        long,
+        value_name = "PASSWORD",
+        env = "TANDEM_PASSWORD",
+        hide_env_values = true
+    )]
+    password: Option<String>,
+
+    /// Call this URI
+    #[arg(long, value_name = "URI", conflicts_with = "answer")]
+    dial: Option<String>,
+
+    /// Wait for a call and answer it
+    #[arg(long)]
+    answer: bool,
+
+    /// Play a WAV file, or tone:HERTZ; without --hangup-after the call ends when the file does
+    #[arg(long, value_name = "FILE", conflicts_with = "echo")]
+    play: Option<String>,
+
+    /// Send back what is heard
+    #[arg(long)]
+    echo: bool,
+
+    /// Write what is heard into a WAV file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Press these keys when the call is answered
+    #[arg(long, value_name = "KEYS")]
+    keys: Option<String>,
+
+    /// Hang up so long after the answer
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    hangup_after: Option<Duration>,
+
+    /// Codecs, the preferred one first
+    #[arg(
+        long,
+        value_name = "CODEC,…",
+        value_delimiter = ',',
+        default_value = "opus,g722,pcma,pcmu"
+    )]
+    codecs: Vec<Codec>,
+
+    /// Call whom the other side asks us to call, at our cost
+    #[arg(long)]
+    accept_transfers: bool,
+
+    /// Take commands and tell events on a socket, as JSON lines, until Ctrl-C
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+
+    /// Print events as JSON lines
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem phone sip:bob@127.0.0.1 --listen udp:127.0.0.1:5070 --answer --echo
+  tandem phone sip:alice@127.0.0.1 --dial sip:bob@127.0.0.1:5070 --play hello.wav --record reply.wav
+  tandem phone sip:alice@example.org --via 'sip:10.0.0.1;transport=sctp' --register --answer
+  tandem phone sip:alice@example.org --register --control /tmp/phone.sock --json
+
+Commands on the socket: {\"command\":\"dial\",\"to\":\"sip:bob@example.org\"}; the others are register,
+unregister, answer, hangup, hold, resume, mute, keys, transfer, join, accept_transfer, refuse_transfer,
+text and quit (docs/phone.md).
+
+Exit status: 0 what was asked for happened, 1 it did not, 2 usage error, 130 Ctrl-C.";
+
+/// Runs the command.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    let (config, script) = match settings(&arguments) {
+        Ok(settings) => settings,
+        Err(reason) => usage::error(&["phone"], &reason),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(telephone(arguments, config, script)),
+        Err(error) => fail(&error),
+    }
+}
+
+async fn telephone(arguments: Arguments, config: PhoneConfig, script: Script) -> ExitCode {
+    let (phone, mut events) = match Phone::start(config) {
+        Ok(started) => started,
+        Err(error) => return fail(&error),
+    };
+    let control = match arguments
+        .control
+        .as_deref()
+        .map(|path| ControlSocket::open(path, &phone))
+    {
+        None => None,
+        Some(Ok(control)) => Some(control),
+        Some(Err(error)) => return fail(&error),
+    };
+    let json = arguments.json;
+    let tell = |event: &PhoneEvent| {
+        if let Some(control) = &control {
+            control.tell(event);
+        }
+        let line = if json {
+            serde_json::to_string(event).ok()
+        } else {
+            in_words(event)
+        };
+        if let Some(line) = line {
+            // A reader that has gone is told of nothing more; the call goes on.
+            let _ = writeln!(io::stdout(), "{line}");
+        }
+    };
+    let interrupted = async {
+        if interrupts::first().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let outcome = follow(&phone, &mut events, &script, tell, interrupted).await;
+    match outcome {
+        ScriptOutcome::Done => ExitCode::SUCCESS,
+        ScriptOutcome::Failed => ExitCode::FAILURE,
+        ScriptOutcome::Interrupted => interrupts::exit_code(),
+    }
+}
+
+/// The phone and what it is to do; what is wrong with the arguments otherwise.
+fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Script), String> {
+    let user = sip_uri(&arguments.user)?;
+    let mut account = AccountConfig::new(user.clone());
+    account.outbound_proxy = arguments.via.as_deref().map(sip_uri).transpose()?;
+    let password = match &arguments.password_file {
+        Some(path) => {
+            let text =
+                fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Some(text.trim_end_matches(['\r', '\n']).to_owned())
+        }
+        None => arguments.password.clone(),
+    };
+    if let Some(password) = password {
+        let name = Uri::parse(&user)
+            .ok()
+            .and_then(|uri| Some(uri.as_sip()?.user()?.to_owned()));
+        let username = arguments.username.clone().or(name);
+        let username = username.ok_or("--username NAME is missing: the URI has no user")?;
+        account.credentials = Some(Credentials { username, password });
+    }
+    let dial = arguments.dial.as_deref().map(sip_uri).transpose()?;
+    let stays = arguments.control.is_some();
+    if dial.is_none() && !arguments.answer && !arguments.register && !stays {
+        return Err("nothing to do: --register, --dial URI, --answer or --control PATH".to_owned());
+    }
+    if let Some(wrong) = arguments
+        .keys
+        .iter()
+        .flat_map(|keys| keys.chars())
+        .find(|sign| !"0123456789*#ABCDabcd".contains(*sign))
+    {
+        return Err(format!(
+            "--keys: \"{wrong}\" is not a key: a digit, *, # or a letter from A to D is expected"
+        ));
+    }
+    let source = match &arguments.play {
+        Some(name) => Source::open(name).map_err(|error| error.to_string())?,
+        None if arguments.echo => Source::Echo,
+        None => Source::Null,
+    };
+    if let Some(path) = &arguments.record {
+        // Better told now than in the middle of the call.
+        Recorder::create(path, 8_000)
+            .and_then(Recorder::finish)
+            .map_err(|error| error.to_string())?;
+    }
+    let script = Script {
+        register: arguments.register,
+        dial,
+        answer: arguments.answer,
+        keys: arguments.keys.clone(),
+        hangup_after: arguments.hangup_after,
+        hangup_after_playing: matches!(source, Source::Sound(_))
+            && arguments.hangup_after.is_none(),
+        stays,
+    };
+    let mut config = PhoneConfig::new(vec![account], rand::random());
+    config.net.listeners.clone_from(&arguments.listen);
+    config.net.encapsulation_port = arguments.encapsulation_port;
+    config.net.peer_encapsulation_port = arguments.peer_encapsulation_port;
+    config.transport = arguments.transport;
+    config.codecs.clone_from(&arguments.codecs);
+    config.source = source;
+    config.recording.clone_from(&arguments.record);
+    config.answers = arguments.answer;
+    config.accepts_transfers = arguments.accept_transfers;
+    Ok((config, script))
+}
+
+/// A SIP URI; a host alone is one, too.
+fn sip_uri(text: &str) -> Result<String, String> {
+    let uri = if text.starts_with("sip:") || text.starts_with("sips:") {
+        text.to_owned()
+    } else {
+        format!("sip:{text}")
+    };
+    match Uri::parse(&uri) {
+        Ok(Uri::Sip(_)) => Ok(uri),
+        _ => Err(format!(
+            "\"{text}\" is not a SIP URI such as sip:alice@example.org"
+        )),
+    }
+}
+
+/// An event for people; `None` for what only programs want.
+fn in_words(event: &PhoneEvent) -> Option<String> {
+    let words = match event {
+        PhoneEvent::Registered { expires, .. } => format!("registered for {expires} s"),
+        PhoneEvent::Unregistered { .. } => "unregistered".to_owned(),
+        PhoneEvent::RegistrationFailed { status, reason, .. } => {
+            format!("not registered: {status} {reason}")
+        }
+        PhoneEvent::Dialing { to, .. } => format!("calling {to}"),
+        PhoneEvent::Progress { status: 100, .. } => return None,
+        PhoneEvent::Progress { status, reason, .. } => format!("{status} {reason}"),
+        PhoneEvent::Incoming { from, .. } => format!("call from {from}"),
+        PhoneEvent::Answered { codec, .. } => format!("answered, {codec}"),
+        PhoneEvent::Held { held: true, .. } => "on hold".to_owned(),
+        PhoneEvent::Held { held: false, .. } => "no longer on hold".to_owned(),
+        PhoneEvent::Changed { accepted: true, .. } => "the change was accepted".to_owned(),
+        PhoneEvent::Changed {
+            accepted: false, ..
+        } => "the change was refused".to_owned(),
+        PhoneEvent::Key { key, .. } => format!("key {key}"),
+        PhoneEvent::Played { .. } => "played".to_owned(),
+        PhoneEvent::Quality { .. } => return None,
+        PhoneEvent::TransferRequested { target, .. } => format!("asked to call {target}"),
+        PhoneEvent::TransferProgress { status, .. } => format!("transfer: {status}"),
+        PhoneEvent::Text { from, text, .. } => format!("{from}: {text}"),
+        PhoneEvent::TextSent { status } => format!("text: {status}"),
+        PhoneEvent::MessagesWaiting { waiting, .. } => match waiting {
+            true => "messages wait in the mailbox".to_owned(),
+            false => "no messages wait".to_owned(),
+        },
+        PhoneEvent::Ended {
+            reason,
+            status,
+            quality,
+            ..
+        } => {
+            let status = status.map_or(String::new(), |status| format!(" with {status}"));
+            let quality = quality.map_or(String::new(), |quality| {
+                format!(
+                    "; {} packets received, {:.1} % lost, jitter {:.1} ms, MOS {:.1}",
+                    quality.packets_received,
+                    quality.lost * 100.0,
+                    quality.jitter_ms,
+                    quality.mos
+                )
+            });
+            format!("ended: {reason}{status}{quality}")
+        }
+        PhoneEvent::Refused { problem } => {
+            complain!("tandem: {problem}");
+            return None;
+        }
+    };
+    // What comes from the other side must not write to the terminal what it likes.
+    Some(escaped(&words).into_owned())
+}
