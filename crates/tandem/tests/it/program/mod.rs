@@ -15,6 +15,7 @@ mod net;
 mod operation;
 mod pages;
 mod perf;
+mod phone;
 mod proxy;
 mod sctp;
 mod sipp;
