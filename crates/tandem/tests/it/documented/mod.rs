@@ -137,6 +137,7 @@ fn commands_of_the_pages_on_sctp_and_flood_are_accepted() {
         "docs/interop.md",
         "docs/flood.md",
         "docs/m3ua.md",
+        "docs/phone.md",
     ]);
 }
 
@@ -200,7 +201,7 @@ fn commands_of_the_help_on_perf_and_traffic_are_accepted() {
 
 #[test]
 fn commands_of_the_help_on_proxy_and_sctp_are_accepted() {
-    help(&["proxy", "sctp"]);
+    help(&["proxy", "sctp", "phone"]);
 }
 
 #[test]

@@ -140,6 +140,24 @@ pub(super) const TABLE: &[Entry] = &[
     run("tandem demo --calls 1000 --loss 0 --json results.json").change(&[("1000", "50")]),
     run("tandem demo --rate 50 --associations per-user").more(" --seconds 1 --loss 0"),
     // tandem sctp
+    parsed("tandem phone sip:bob@127.0.0.1 --listen udp:127.0.0.1:5070 --answer --echo", "waits for a call"),
+    parsed(
+        "tandem phone sip:alice@127.0.0.1 --dial sip:bob@127.0.0.1:5070 --play hello.wav --record reply.wav",
+        "needs somebody to call; run by the tests of the phone",
+    ),
+    parsed("tandem phone sip:alice@127.0.0.1 --answer --echo", "waits for a call"),
+    parsed(
+        "tandem phone sip:alice@example.org --via 'sip:10.0.0.1;transport=sctp' --register --answer",
+        "needs a registrar",
+    ),
+    parsed(
+        "tandem phone sip:alice@example.org --via 'sip:10.0.0.1;transport=sctp' --register --password-file secret --answer",
+        "needs a registrar",
+    ),
+    parsed(
+        "tandem phone sip:alice@example.org --register --control /tmp/phone.sock --json",
+        "needs a registrar",
+    ),
     run("tandem sctp listen").until("= endpoint"),
     run("tandem sctp listen --service echo").until("= endpoint"),
     run("tandem sctp listen --service discard").until("= endpoint"),
