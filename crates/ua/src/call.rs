@@ -71,6 +71,8 @@ pub(crate) struct Outgoing {
     pub(crate) target: String,
     /// The value of Replaces.
     pub(crate) replaces: Option<String>,
+    /// The shortest session interval that somebody on the way takes, in seconds, once it was told (RFC 4028 section 7.3).
+    pub(crate) least_interval: Option<u64>,
 }
 
 /// An early dialog of ours.

@@ -23,7 +23,8 @@ impl SessionTimer {
     pub(crate) fn of_response(now: Instant, response: &Message) -> Option<SessionTimer> {
         let (interval, refresher) = session_expires(response)?;
         Some(SessionTimer {
-            interval,
+            // A shorter one is against the rules, and would have us refresh without pause.
+            interval: interval.max(LEAST),
             is_ours: refresher != Some(Refresher::Uas),
             refreshed: now,
         })
@@ -127,5 +128,14 @@ mod tests {
         );
         let short = SessionTimer::of_request(now, &request("1", "timer")).unwrap();
         assert_eq!(short.interval, LEAST);
+    }
+
+    #[test]
+    fn an_answer_cannot_make_us_refresh_without_pause() {
+        let now = Instant::now();
+        let response = request("0;refresher=uac", "timer");
+        let timer = SessionTimer::of_response(now, &response).unwrap();
+        assert!(timer.is_ours);
+        assert_eq!(timer.due(), now + LEAST / 2);
     }
 }

@@ -13,12 +13,14 @@ use super::{SDP, Ua, description};
 use crate::call::{Call, Early, Outgoing, Stage};
 use crate::event::{AccountId, CallNumber, EndReason, UaEvent, UnknownCall};
 use crate::route::Route;
-use crate::session_timer::SessionTimer;
+use crate::session_timer::{LEAST, SessionTimer};
 
 /// Forks of a call that are kept apart.
 const MAX_FORKS: usize = 16;
 /// Addresses that are called one after the other because the first has sent us there.
 const MAX_REDIRECTIONS: u8 = 5;
+/// The longest session interval that somebody may ask for, in seconds: a day.
+const MAX_INTERVAL: u64 = 86_400;
 
 impl Ua {
     /// Calls a URI with an offer. What becomes of it comes as events.
@@ -49,6 +51,7 @@ impl Ua {
             attempts: 1,
             target: to.to_owned(),
             replaces,
+            least_interval: None,
         };
         let mut call = Call::new(number, account, Stage::Calling(Box::new(outgoing)));
         call.description = offer;
@@ -60,7 +63,7 @@ impl Ua {
     }
 
     pub(super) fn send_invite(&mut self, now: Instant, number: CallNumber, route: Route) {
-        let interval = self.config.session_interval.as_secs().max(90);
+        let interval = self.config.session_interval.max(LEAST).as_secs();
         let Some(call) = self.calls.get(&number) else {
             return;
         };
@@ -69,9 +72,14 @@ impl Ua {
             return;
         };
         let (target, replaces) = (outgoing.target.clone(), outgoing.replaces.clone());
+        let least_interval = outgoing.least_interval;
         let mut invite = self.writer(account, &route).invite(&target);
         self.finish_request(account, &mut invite);
+        let interval = interval.max(least_interval.unwrap_or(0));
         invite.push_back(Name::SessionExpires, interval.to_string());
+        if let Some(least) = least_interval {
+            invite.push_back(Name::MinSe, least.to_string());
+        }
         if let Some(replaces) = replaces {
             invite.push_back(Name::Replaces, replaces);
         }
@@ -446,10 +454,12 @@ impl Ua {
             .header(Name::SessionExpires)
             .and_then(|value| value.trim().parse::<u64>().ok());
         match (least, asked) {
-            (Some(least), Some(asked)) if least > asked => {
-                self.config.session_interval = std::time::Duration::from_secs(least.min(86_400));
-                let target = match self.call(number).map(|call| &call.stage) {
-                    Ok(Stage::Calling(outgoing)) => outgoing.target.clone(),
+            (Some(least), Some(asked)) if (asked + 1..=MAX_INTERVAL).contains(&least) => {
+                let target = match self.call(number).map(|call| &mut call.stage) {
+                    Ok(Stage::Calling(outgoing)) => {
+                        outgoing.least_interval = Some(least);
+                        outgoing.target.clone()
+                    }
                     _ => return,
                 };
                 self.call_next(now, number, target);
@@ -467,6 +477,9 @@ impl Ua {
         let Stage::Calling(outgoing) = &mut call.stage else {
             return;
         };
+        if outgoing.is_cancelled {
+            return self.end(now, number, EndReason::Local);
+        }
         outgoing.attempts += 1;
         if outgoing.attempts > MAX_REDIRECTIONS {
             return self.end(

@@ -327,3 +327,33 @@ fn an_offer_may_come_with_the_answer() {
     };
     assert!(network.of(alice).contains(&&answered));
 }
+
+#[test]
+fn the_shortest_session_interval_that_is_taken_counts_for_that_call_alone() {
+    let mut network = Network::new(31);
+    let alice = network.phone("user", UaConfig::default());
+    let callee = network.script(Box::new(|request| {
+        if request.method() != Some(&Method::Invite) {
+            return Vec::new();
+        }
+        vec![if request.header(Name::MinSe) == Some("7200") {
+            response(request, 486, "Busy Here")
+        } else {
+            response(request, 422, "Session Interval Too Small").with(Name::MinSe, "7200")
+        }]
+    }));
+    let to = format!("sip:user@{callee}");
+    for _ in 0..2 {
+        network.with(alice, |ua, now| {
+            ua.dial(now, alice.account, &to, offer("caller"))
+        });
+        network.run(SECOND);
+    }
+    let asked: Vec<_> = network
+        .requests(Method::Invite)
+        .into_iter()
+        .map(|invite| invite.header(Name::SessionExpires).map(str::to_owned))
+        .collect();
+    let asked: Vec<_> = asked.iter().map(Option::as_deref).collect();
+    assert_eq!(asked, [Some("1800"), Some("7200")].repeat(2));
+}
