@@ -27,6 +27,8 @@ pub(crate) struct Call {
     pub(crate) offered: Option<Offered>,
     /// Our 2xx to an INVITE, until its ACK comes.
     pub(crate) answer: Option<SentAnswer>,
+    /// RSeq and CSeq of the reliable provisional response whose PRACK had not come when we answered.
+    pub(crate) late_prack: Option<(u32, Option<u32>)>,
     /// The INVITE of ours that was answered: other forks may answer it, too.
     pub(crate) invite: Option<Message>,
     /// Our last ACK and its way, for 2xx that come again.
@@ -59,10 +61,10 @@ pub(crate) struct Outgoing {
     /// A provisional response came: a CANCEL may be sent (RFC 3261 section 9.1).
     pub(crate) is_proceeding: bool,
     pub(crate) is_cancelled: bool,
+    /// When it is over although no final response has followed the CANCEL.
+    pub(crate) given_up_at: Option<Instant>,
     /// The forks that have sent provisional responses.
     pub(crate) early: Vec<Early>,
-    /// The answer came with a reliable provisional response.
-    pub(crate) has_answer: bool,
     /// URIs to call if this one sends us there, the best one last.
     pub(crate) redirections: Vec<String>,
     /// Addresses called so far.
@@ -81,6 +83,8 @@ pub(crate) struct Early {
     pub(crate) dialog: Dialog,
     /// The RSeq of the last reliable provisional response (RFC 3262 section 4).
     pub(crate) rseq: Option<u32>,
+    /// The answer to our offer came with a reliable provisional response.
+    pub(crate) has_answer: bool,
 }
 
 /// A call that came and is not answered yet.
@@ -94,8 +98,10 @@ pub(crate) struct Ringing {
     pub(crate) reliable: Option<Reliable>,
     /// The last RSeq that was used.
     pub(crate) rseq: u32,
-    /// The answer that waits for the PRACK of a reliable provisional response.
+    /// The call whose place it takes.
     pub(crate) replaces: Option<CallNumber>,
+    /// When it is refused because nobody has answered it.
+    pub(crate) until: Instant,
 }
 
 /// A provisional response that is sent until its PRACK comes (RFC 3262 section 3).
@@ -154,6 +160,14 @@ pub(crate) struct Referred {
     pub(crate) flow: Flow,
 }
 
+impl Ringing {
+    /// RSeq and CSeq of the reliable provisional response whose PRACK has not come yet.
+    pub(crate) fn awaited_prack(&self) -> Option<(u32, Option<u32>)> {
+        self.reliable.as_ref()?;
+        Some((self.rseq, self.invite.cseq_number()))
+    }
+}
+
 impl Call {
     pub(crate) fn new(number: CallNumber, account: AccountId, stage: Stage) -> Call {
         Call {
@@ -166,6 +180,7 @@ impl Call {
             offer: Offer::None,
             offered: None,
             answer: None,
+            late_prack: None,
             invite: None,
             ack: None,
             takes_update: false,
@@ -176,9 +191,13 @@ impl Call {
 
     /// When something is to be done without anybody asking for it.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let reliable = match &self.stage {
-            Stage::Ringing(ringing) => ringing.reliable.as_ref().map(|one| one.next.min(one.end)),
-            Stage::Calling(_) | Stage::Up => None,
+        let stage = match &self.stage {
+            Stage::Ringing(ringing) => {
+                let reliable = ringing.reliable.as_ref().map(|one| one.next.min(one.end));
+                Some(reliable.map_or(ringing.until, |due| due.min(ringing.until)))
+            }
+            Stage::Calling(outgoing) => outgoing.given_up_at,
+            Stage::Up => None,
         };
         let answer = self
             .answer
@@ -189,6 +208,6 @@ impl Call {
             Offer::Postponed { until, .. } => Some(*until),
             Offer::None | Offer::Sent { .. } => None,
         };
-        [reliable, answer, timer, offer].into_iter().flatten().min()
+        [stage, answer, timer, offer].into_iter().flatten().min()
     }
 }

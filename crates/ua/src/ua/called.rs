@@ -1,6 +1,6 @@
 //! Calls that come, until they are answered (RFC 3261 sections 9.2 and 13.3; RFC 3262 section 3; RFC 3891).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rand::RngExt;
@@ -13,6 +13,9 @@ use super::{ALLOW, SDP, SUPPORTED, Ua, contact, description};
 use crate::call::{Call, Reliable, Ringing, SentAnswer, Stage};
 use crate::event::{CallNumber, EndReason, UaEvent, UnknownCall};
 use crate::session_timer::{LEAST, SessionTimer};
+
+/// How long a call may ring.
+const MAX_RINGING: Duration = Duration::from_secs(180);
 
 impl Ua {
     /// An INVITE outside of a dialog.
@@ -55,6 +58,7 @@ impl Ua {
             .unwrap_or_default();
         let display_name = from.and_then(|from| from.display_name().map(|name| name.into_owned()));
         let offer = description(&request);
+        let limit = request.expires().map(u64::from).map(Duration::from_secs);
         let ringing = Ringing {
             transaction,
             invite: request.clone(),
@@ -63,6 +67,7 @@ impl Ua {
             reliable: None,
             rseq: self.rng.random_range(1..1 << 31),
             replaces,
+            until: now + limit.unwrap_or(MAX_RINGING).min(MAX_RINGING),
         };
         let mut call = Call::new(number, account, Stage::Ringing(Box::new(ringing)));
         call.takes_update = takes_update(&request);
@@ -163,6 +168,7 @@ impl Ua {
             None => Dialog::uas(&ringing.invite, &response),
         };
         let (transaction, replaces) = (ringing.transaction, ringing.replaces);
+        call.late_prack = ringing.awaited_prack();
         call.dialog = dialog;
         call.stage = Stage::Up;
         call.description = description;
@@ -245,8 +251,11 @@ impl Ua {
         let Ok(call) = self.call(number) else {
             return false;
         };
-        let Stage::Ringing(ringing) = &mut call.stage else {
-            return false;
+        // It may also come after our 2xx (RFC 3262 section 3).
+        let awaited = match &call.stage {
+            Stage::Ringing(ringing) => ringing.awaited_prack(),
+            Stage::Up => call.late_prack,
+            Stage::Calling(_) => None,
         };
         let mut rack = request
             .header(Name::RAck)
@@ -254,13 +263,30 @@ impl Ua {
             .split_whitespace();
         let rseq = rack.next().and_then(|number| number.parse::<u32>().ok());
         let cseq = rack.next().and_then(|number| number.parse::<u32>().ok());
-        let is_it = rseq == Some(ringing.rseq)
-            && cseq == ringing.invite.cseq_number()
-            && ringing.reliable.is_some();
+        let is_it = awaited.is_some_and(|awaited| rseq == Some(awaited.0) && cseq == awaited.1);
         if is_it {
-            ringing.reliable = None;
+            call.late_prack = None;
+            if let Stage::Ringing(ringing) = &mut call.stage {
+                ringing.reliable = None;
+            }
         }
         is_it
+    }
+
+    /// Refuses a call that has rung for too long: 487 when the caller has said for how long it may (RFC 3261 section
+    /// 13.3.1), else 480.
+    pub(super) fn stop_ringing(&mut self, now: Instant, number: CallNumber) {
+        let Ok(Stage::Ringing(ringing)) = self.call(number).map(|call| &call.stage) else {
+            return;
+        };
+        if ringing.until > now {
+            return;
+        }
+        let (status, reason) = match ringing.invite.expires() {
+            Some(_) => (487, "Request Terminated"),
+            None => (480, "Temporarily Unavailable"),
+        };
+        let _ = self.refuse(now, number, status, reason);
     }
 
     /// Sends a reliable provisional response again until its PRACK comes.
@@ -324,12 +350,13 @@ impl Ua {
         let value = String::from_utf8_lossy(value);
         let mut parts = value.split(';').map(str::trim);
         let call_id = parts.next().unwrap_or_default();
-        let (mut to_tag, mut from_tag) = (None, None);
+        let (mut to_tag, mut from_tag, mut is_early_only) = (None, None, false);
         for parameter in parts {
             match parameter.split_once('=') {
                 Some((name, tag)) if name.eq_ignore_ascii_case("to-tag") => to_tag = Some(tag),
                 Some((name, tag)) if name.eq_ignore_ascii_case("from-tag") => from_tag = Some(tag),
-                _ => {}
+                None => is_early_only |= parameter.eq_ignore_ascii_case("early-only"),
+                Some(_) => {}
             }
         }
         let is_it = |call: &&Call| {
@@ -345,6 +372,7 @@ impl Ua {
             Some(call) if !matches!(call.stage, Stage::Up) => {
                 Err((481, "Call/Transaction Does Not Exist"))
             }
+            Some(_) if is_early_only => Err((486, "Busy Here")),
             Some(call) => Ok(Some(call.number)),
         }
     }

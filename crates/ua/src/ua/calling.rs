@@ -45,8 +45,8 @@ impl Ua {
             transaction: None,
             is_proceeding: false,
             is_cancelled: false,
+            given_up_at: None,
             early: Vec::new(),
-            has_answer: false,
             redirections: Vec::new(),
             attempts: 1,
             target: to.to_owned(),
@@ -115,7 +115,9 @@ impl Ua {
         let Stage::Calling(outgoing) = &mut call.stage else {
             return Err(UnknownCall);
         };
-        outgoing.is_cancelled = true;
+        if std::mem::replace(&mut outgoing.is_cancelled, true) {
+            return Ok(());
+        }
         outgoing.redirections.clear();
         match outgoing.transaction {
             // It has not left.
@@ -128,7 +130,9 @@ impl Ua {
                 self.end(now, number, EndReason::Local);
             }
             // Before a provisional response there may be no CANCEL (RFC 3261 section 9.1); it follows the response.
-            Some(transaction) if outgoing.is_proceeding => self.send_cancel(now, transaction),
+            Some(transaction) if outgoing.is_proceeding => {
+                self.send_cancel(now, number, transaction);
+            }
             Some(_) => {}
         }
         Ok(())
@@ -145,7 +149,7 @@ impl Ua {
         let first = !std::mem::replace(&mut outgoing.is_proceeding, true);
         if outgoing.is_cancelled {
             if let (true, Some(transaction)) = (first, outgoing.transaction) {
-                self.send_cancel(now, transaction);
+                self.send_cancel(now, number, transaction);
             }
             return;
         }
@@ -165,7 +169,11 @@ impl Ua {
             let place = match known {
                 Some(place) => place,
                 None if outgoing.early.len() < MAX_FORKS => {
-                    outgoing.early.push(Early { dialog, rseq: None });
+                    outgoing.early.push(Early {
+                        dialog,
+                        rseq: None,
+                        has_answer: false,
+                    });
                     outgoing.early.len() - 1
                 }
                 None => return,
@@ -185,7 +193,7 @@ impl Ua {
                 }
                 body = description(response);
                 // Only a reliable one is an answer (RFC 3261 section 13.2.1); of others the last word is the 2xx's.
-                outgoing.has_answer |= prack.is_some() && !body.is_empty();
+                early.has_answer |= prack.is_some() && !body.is_empty();
             }
         }
         let account = call.account;
@@ -285,13 +293,14 @@ impl Ua {
             .early
             .iter()
             .find(|early| early.dialog.remote_tag() == dialog.remote_tag());
+        let has_answer = used.is_some_and(|early| early.has_answer);
         if let Some(early) = used {
             let mut early = early.dialog.clone();
             early.handle_response(response);
             dialog = early;
         }
         let is_cancelled = outgoing.is_cancelled;
-        let body = if outgoing.has_answer {
+        let body = if has_answer {
             Bytes::new()
         } else {
             description(response)
@@ -394,7 +403,13 @@ impl Ua {
         }
     }
 
-    fn send_cancel(&mut self, now: Instant, transaction: ClientId) {
+    fn send_cancel(&mut self, now: Instant, number: CallNumber, transaction: ClientId) {
+        let limit = now + self.config.transactions.t1 * 64;
+        if let Ok(call) = self.call(number)
+            && let Stage::Calling(outgoing) = &mut call.stage
+        {
+            outgoing.given_up_at = Some(limit);
+        }
         let Some(invite) = self.transactions.sent_request(transaction) else {
             return;
         };
@@ -406,6 +421,20 @@ impl Ua {
         let _ = self
             .transactions
             .send_request_to(now, cancel, route.target, route.peer);
+    }
+
+    /// A cancelled call is over after a while, whether the callee has said so or not (RFC 3261 section 9.1).
+    pub(super) fn give_up_cancelled(&mut self, now: Instant, number: CallNumber) {
+        let Ok(Stage::Calling(outgoing)) = self.call(number).map(|call| &call.stage) else {
+            return;
+        };
+        if outgoing.given_up_at.is_none_or(|limit| limit > now) {
+            return;
+        }
+        if let Some(transaction) = outgoing.transaction {
+            self.sent.remove(&transaction);
+        }
+        self.end(now, number, EndReason::Local);
     }
 
     /// A 3xx: its contacts are called, the best ones first (RFC 3261 section 8.1.3.4).

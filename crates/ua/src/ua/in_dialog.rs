@@ -352,14 +352,6 @@ impl Ua {
 
     /// The other side hung up.
     fn handle_bye(&mut self, now: Instant, number: CallNumber) {
-        let Ok(call) = self.call(number) else {
-            return;
-        };
-        if let Some(offered) = call.offered.take() {
-            let response = Message::response_to(&offered.request, 487, "Request Terminated");
-            self.transactions
-                .respond(now, offered.transaction, response);
-        }
         // A caller may hang up before the answer, too (RFC 3261 section 15.1.2).
         if let Ok(Stage::Ringing(ringing)) = self.call(number).map(|call| &call.stage) {
             let transaction = ringing.transaction;
@@ -386,7 +378,9 @@ impl Ua {
         };
         call.takes_update |= takes_update(&request);
         let is_invite = request.method() == Some(&Method::Invite);
+        let is_unanswered = matches!(call.stage, Stage::Ringing(_)) && call.description.is_empty();
         if call.offered.is_some()
+            || (is_unanswered && !body.is_empty())
             || (is_invite && (call.answer.is_some() || !matches!(call.stage, Stage::Up)))
         {
             // One at a time (RFC 3261 section 14.2, RFC 3311 section 5.2).

@@ -337,6 +337,8 @@ impl Ua {
 
     /// Lets the timers of a call fire.
     fn handle_call_timeout(&mut self, now: Instant, number: CallNumber) {
+        self.give_up_cancelled(now, number);
+        self.stop_ringing(now, number);
         self.retransmit_provisional(now, number);
         self.retransmit_answer(now, number);
         self.postponed_offer(now, number);
@@ -394,6 +396,16 @@ impl Ua {
     /// A call is over.
     fn end(&mut self, now: Instant, number: CallNumber, reason: EndReason) {
         if let Some(call) = self.calls.remove(&number) {
+            // Requests of the other side that nobody will answer any more (RFC 3261 section 15.1.2).
+            let offered = call.offered.as_ref();
+            let offered = offered.map(|offered| (offered.transaction, &offered.request));
+            let referred = call.referred.as_ref();
+            let referred =
+                referred.and_then(|referred| Some((referred.transaction?, &referred.request)));
+            for (transaction, request) in offered.into_iter().chain(referred) {
+                let response = Message::response_to(request, 487, "Request Terminated");
+                self.transactions.respond(now, transaction, response);
+            }
             let status = match (&call.stage, &reason) {
                 (Stage::Up, _) => None,
                 (_, EndReason::Refused { status, .. }) => Some(*status),

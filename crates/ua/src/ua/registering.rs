@@ -127,7 +127,8 @@ impl Ua {
             let least = response
                 .header(Name::MinExpires)
                 .and_then(|value| value.trim().parse().ok());
-            if let Some(least) = least.filter(|least| *least > known.least_expires) {
+            let is_news = |least: &u32| known.is_wanted && *least > known.least_expires;
+            if let Some(least) = least.filter(is_news) {
                 known.least_expires = least;
                 return self.register(now, account);
             }

@@ -10,6 +10,7 @@ use sip::user_agent::UserAgent;
 use sip::{Message, Method, Name};
 
 use super::{ALLOW, SUPPORTED, Ua};
+use crate::call::Stage;
 use crate::event::{AccountId, CallNumber, TextNumber};
 use crate::route::{Query, QueryId, Route};
 
@@ -292,7 +293,12 @@ impl Ua {
         let Some(credentials) = known.and_then(|account| account.config.credentials.clone()) else {
             return false;
         };
-        if sent.challenges >= MAX_CHALLENGES {
+        let is_cancelled = |number: &CallNumber| match self.calls.get(number).map(|it| &it.stage) {
+            Some(Stage::Calling(outgoing)) => outgoing.is_cancelled,
+            Some(Stage::Ringing(_) | Stage::Up) | None => true,
+        };
+        let is_given_up = matches!(&sent.purpose, Purpose::Invite(number) if is_cancelled(number));
+        if is_given_up || sent.challenges >= MAX_CHALLENGES {
             return false;
         }
         let mut request = sent.request.clone();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sip::{Method, Name};
 use ua::{EndReason, UaConfig, UaEvent};
 
-use crate::network::{offer, response, two, uri_of};
+use crate::network::{Network, offer, response, two, uri_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -356,4 +356,112 @@ fn the_shortest_session_interval_that_is_taken_counts_for_that_call_alone() {
         .collect();
     let asked: Vec<_> = asked.iter().map(Option::as_deref).collect();
     assert_eq!(asked, [Some("1800"), Some("7200")].repeat(2));
+}
+
+#[test]
+fn a_call_that_nobody_answers_is_refused_after_a_while() {
+    let (mut network, alice, bob) = two(32);
+    let to = uri_of(bob);
+    let call = network.with(alice, |ua, now| {
+        ua.dial(now, alice.account, &to, offer("caller"))
+    });
+    network.run(SECOND);
+    let incoming = network.incoming(bob);
+    network
+        .with(bob, |ua, now| ua.ring(now, incoming, Bytes::new()))
+        .unwrap();
+    network.run(178 * SECOND);
+    assert_eq!(network.end_of(bob, incoming), None);
+    network.run(3 * SECOND);
+    assert_eq!(network.end_of(bob, incoming), Some(&EndReason::Local));
+    let refused = EndReason::Refused {
+        status: 480,
+        reason: "Temporarily Unavailable".to_owned(),
+    };
+    assert_eq!(network.end_of(alice, call), Some(&refused));
+}
+
+#[test]
+fn a_call_that_is_given_up_ends_although_the_callee_does_not_say_so() {
+    let (mut network, alice, _) = two(33);
+    let callee = network.script(Box::new(|request| match request.method() {
+        Some(Method::Invite) => vec![response(request, 180, "Ringing")],
+        Some(Method::Cancel) => vec![response(request, 200, "OK")],
+        _ => Vec::new(),
+    }));
+    let to = format!("sip:bob@{callee}");
+    let call = network.with(alice, |ua, now| {
+        ua.dial(now, alice.account, &to, offer("caller"))
+    });
+    network.run(SECOND);
+    for _ in 0..2 {
+        network
+            .with(alice, |ua, now| ua.hang_up(now, call))
+            .unwrap();
+    }
+    network.run(30 * SECOND);
+    assert_eq!(network.requests(Method::Cancel).len(), 1);
+    assert_eq!(network.end_of(alice, call), None);
+    network.run(3 * SECOND);
+    assert_eq!(network.end_of(alice, call), Some(&EndReason::Local));
+}
+
+#[test]
+fn a_prack_may_come_after_the_answer() {
+    let (mut network, alice, bob) = two(34);
+    let to = uri_of(bob);
+    network.with(alice, |ua, now| {
+        ua.dial(now, alice.account, &to, offer("caller"))
+    });
+    network.run(SECOND);
+    let incoming = network.incoming(bob);
+    network
+        .with(bob, |ua, now| {
+            ua.ring(now, incoming, offer("callee"))?;
+            ua.answer(now, incoming, offer("callee"))
+        })
+        .unwrap();
+    network.run(SECOND);
+    let answers: Vec<_> = network
+        .messages
+        .iter()
+        .filter(|message| {
+            let cseq = message.cseq();
+            !message.is_request() && cseq.is_some_and(|(_, method)| method == Method::Prack)
+        })
+        .map(sip::Message::status)
+        .collect();
+    assert_eq!(answers, [Some(200)]);
+}
+
+#[test]
+fn the_early_answer_of_one_fork_is_not_that_of_another() {
+    let (mut network, alice, _) = two(35);
+    let forks = network.script(Box::new(|request| match request.method() {
+        Some(Method::Invite) => [(183, "one"), (200, "other")]
+            .map(|(status, tag)| {
+                let mut answer = sip::Message::response_to(request, status, "Answer");
+                answer.set_to_tag(tag);
+                if status == 183 {
+                    answer = answer.with(Name::Require, "100rel").with(Name::RSeq, "1");
+                }
+                answer
+                    .with(Name::Contact, "<sip:fork@10.0.0.3:5060>")
+                    .with_body("application/sdp", offer(tag))
+            })
+            .into(),
+        Some(Method::Prack) => vec![response(request, 200, "OK")],
+        _ => Vec::new(),
+    }));
+    let to = format!("sip:bob@{forks}");
+    let call = network.with(alice, |ua, now| {
+        ua.dial(now, alice.account, &to, offer("offer"))
+    });
+    network.run(SECOND);
+    assert_eq!(network.requests(Method::Prack).len(), 1);
+    let answered = UaEvent::Answered {
+        call,
+        description: offer("other"),
+    };
+    assert!(network.of(alice).contains(&&answered));
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sip::Method;
 use ua::{EndReason, UaConfig, UaEvent};
 
 use crate::network::{offer, two, uri_of};
@@ -140,4 +141,68 @@ fn an_attended_transfer_joins_the_two_others() {
     assert!(network.of(alice).contains(&&answered));
     assert_eq!(network.end_of(carol, at_carol), Some(&EndReason::Replaced));
     assert_eq!(network.end_of(bob, with_carol), Some(&EndReason::Remote));
+}
+
+#[test]
+fn a_request_for_a_transfer_is_answered_when_the_call_ends() {
+    let (mut network, alice, bob) = two(31);
+    let (outgoing, incoming) = network.connect(alice, bob);
+    network
+        .with(bob, |ua, now| {
+            ua.transfer(now, incoming, "sip:user@10.0.0.9", None)
+        })
+        .unwrap();
+    network.run(SECOND);
+    network
+        .with(alice, |ua, now| ua.hang_up(now, outgoing))
+        .unwrap();
+    network.run(SECOND);
+    let is_answer = |message: &&sip::Message| {
+        let cseq = message.cseq();
+        !message.is_request() && cseq.is_some_and(|(_, method)| method == Method::Refer)
+    };
+    let answers: Vec<_> = network.messages.iter().filter(is_answer).collect();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].status(), Some(487));
+}
+
+#[test]
+fn an_answered_call_is_not_replaced_by_one_that_is_for_early_dialogs_only() {
+    let (mut network, alice, bob) = two(32);
+    let (outgoing, incoming) = network.connect(alice, bob);
+    let (call_id, to_tag, from_tag) = {
+        let ack = network.requests(Method::Ack)[0];
+        let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
+        (
+            text(ack.call_id()),
+            text(ack.to_tag()),
+            text(ack.from_tag()),
+        )
+    };
+    let carol = network.script(Box::new(|_| Vec::new()));
+    let invite = sip::Message::request(Method::Invite, &uri_of(bob))
+        .with(
+            sip::Name::Via,
+            format!("SIP/2.0/UDP {carol};branch=z9hG4bKreplaces"),
+        )
+        .with(sip::Name::MaxForwards, "70")
+        .with(sip::Name::From, "<sip:carol@example.org>;tag=carol")
+        .with(sip::Name::To, format!("<{}>", uri_of(bob)))
+        .with(sip::Name::CallId, "replacing")
+        .with(sip::Name::CSeq, "1 INVITE")
+        .with(sip::Name::Contact, format!("<sip:carol@{carol}>"))
+        .with(
+            sip::Name::Replaces,
+            format!("{call_id};to-tag={to_tag};from-tag={from_tag};early-only"),
+        );
+    network.inject(carol, bob.address, invite.to_bytes());
+    network.run(SECOND);
+    assert!(
+        network
+            .messages
+            .iter()
+            .any(|message| message.status() == Some(486))
+    );
+    assert_eq!(network.end_of(alice, outgoing), None);
+    assert_eq!(network.end_of(bob, incoming), None);
 }
