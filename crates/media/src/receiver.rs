@@ -78,6 +78,7 @@ impl Receiver {
             if self.ssrc.is_some() {
                 let codec = self.format.codec;
                 self.jitter_buffer = JitterBuffer::new(self.config, codec.clock_rate(), now);
+                self.keys = KeyReceiver::default();
             }
             self.ssrc = Some(packet.ssrc);
         }
@@ -315,6 +316,24 @@ mod tests {
         packet.payload_type = 77;
         receiver.handle_packet(now, &packet);
         assert_eq!(receiver.ignored(), 1);
+    }
+
+    #[test]
+    fn the_keys_of_another_source_are_heard_whatever_its_timestamps() {
+        let now = Instant::now();
+        let mut receiver =
+            Receiver::new(format(Codec::Pcmu), JitterBufferConfig::default(), now).unwrap();
+        for (ssrc, timestamp) in [(1, 1_000_000), (2, 8)] {
+            let packet = RtpPacket {
+                marker: true,
+                payload_type: 101,
+                sequence: 1,
+                timestamp,
+                ssrc,
+                payload: &[5, 0, 0, 160],
+            };
+            assert_eq!(receiver.handle_packet(now, &packet), Key::of('5'));
+        }
     }
 
     proptest! {

@@ -93,6 +93,14 @@ impl Sender {
         }
     }
 
+    /// So many samples are not sent. Time goes on without them, and the next packet begins a talkspurt (RFC 3550 section 5.1,
+    /// RFC 3551 section 4.1).
+    pub fn skip(&mut self, samples: usize) {
+        let ticks = self.format.codec.ticks(samples);
+        self.timestamp = self.timestamp.wrapping_add(ticks);
+        self.begins = true;
+    }
+
     /// The source.
     pub fn ssrc(&self) -> u32 {
         self.ssrc
@@ -248,6 +256,20 @@ mod tests {
             assert_eq!(heard, keys, "{codec}");
             assert!(!sender.is_pressing());
         }
+    }
+
+    #[test]
+    fn time_goes_on_while_nothing_is_sent() {
+        let mut sender = Sender::new(format(Codec::Pcmu), START).unwrap();
+        let mut sent: Vec<(bool, u16, u32)> = Vec::new();
+        for _ in 0..2 {
+            sender.push(&[0; 160], |packet| {
+                let packet = RtpPacket::read(packet).unwrap();
+                sent.push((packet.marker, packet.sequence, packet.timestamp));
+            });
+            sender.skip(8_000);
+        }
+        assert_eq!(sent, [(true, u16::MAX, u32::MAX), (true, 0, 8_159)]);
     }
 
     #[test]
