@@ -3,10 +3,12 @@
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::broadcast;
+use tokio::task::AbortHandle;
 
 use crate::command::Command;
 use crate::event::PhoneEvent;
@@ -16,6 +18,8 @@ use crate::phone::Phone;
 const MAX_BEHIND: usize = 1_024;
 /// The longest line of a client.
 const MAX_LINE: u64 = 64 << 10;
+/// From an attempt to take a client that failed to the next one.
+const RETRY: Duration = Duration::from_millis(100);
 /// Clients at one time.
 const MAX_CLIENTS: usize = 16;
 
@@ -24,6 +28,7 @@ const MAX_CLIENTS: usize = 16;
 pub struct ControlSocket {
     path: PathBuf,
     events: broadcast::Sender<String>,
+    accepting: AbortHandle,
 }
 
 impl ControlSocket {
@@ -41,10 +46,11 @@ impl ControlSocket {
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         let (events, _) = broadcast::channel(MAX_BEHIND);
-        tokio::spawn(accept(listener, phone.clone(), events.clone()));
+        let accepting = tokio::spawn(accept(listener, phone.clone(), events.clone()));
         Ok(ControlSocket {
             path: path.to_owned(),
             events,
+            accepting: accepting.abort_handle(),
         })
     }
 
@@ -59,19 +65,28 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
+        // It holds the phone on, and the clients.
+        self.accepting.abort();
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 async fn accept(listener: UnixListener, phone: Phone, events: broadcast::Sender<String>) {
-    while let Ok((client, _)) = listener.accept().await {
-        if events.receiver_count() < MAX_CLIENTS {
-            tokio::spawn(serve(client, phone.clone(), events.subscribe()));
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) if events.receiver_count() < MAX_CLIENTS => {
+                tokio::spawn(serve(client, phone.clone(), events.subscribe()));
+            }
+            // One client too many.
+            Ok(_) => {}
+            // There may be no file descriptors now, and some later.
+            Err(_) => tokio::time::sleep(RETRY).await,
         }
     }
 }
 
-/// Serves a client until it has gone or writes what is no line.
+/// Serves a client until it has gone. A line that is no command is answered, and what is longer than a line may be counts as
+/// several.
 async fn serve(client: UnixStream, phone: Phone, mut events: broadcast::Receiver<String>) {
     let (reader, mut writer) = client.into_split();
     let mut reader = BufReader::new(reader);

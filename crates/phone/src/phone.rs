@@ -54,6 +54,8 @@ pub struct PhoneConfig {
     /// Whether the transfers that others ask for are done without asking. They call whom they like by it, at the cost of
     /// this account.
     pub accepts_transfers: bool,
+    /// Whether somebody is there who can be asked for a transfer; otherwise it is refused at once.
+    pub is_attended: bool,
     /// Of tags, ports and sources.
     pub seed: [u8; 32],
 }
@@ -71,6 +73,7 @@ impl PhoneConfig {
             recording: None,
             answers: false,
             accepts_transfers: false,
+            is_attended: false,
             seed,
         }
     }
@@ -160,6 +163,8 @@ struct PhoneCall {
     is_up: bool,
     is_held_by_us: bool,
     is_held_by_them: bool,
+    /// Our side as we have offered it anew, until that is answered.
+    proposed: Option<LocalMedia>,
     /// Whether the other side takes keys in the media.
     takes_keys: bool,
 }
@@ -175,6 +180,7 @@ impl PhoneCall {
             is_up: false,
             is_held_by_us: false,
             is_held_by_them: false,
+            proposed: None,
             takes_keys: false,
         }
     }
@@ -423,6 +429,7 @@ impl Running {
                 self.press(now, number, &keys)?;
             }
             Command::Transfer { call, to } => {
+                check_uri(&to)?;
                 let number = self.chosen(call, up).ok_or(NO_CALL)?;
                 self.ua
                     .transfer(now, number, &to, None)
@@ -443,6 +450,7 @@ impl Running {
                 self.ua.refuse_transfer(now, number).map_err(|_| NO_CALL)?;
             }
             Command::Text { account, to, text } => {
+                check_uri(&to)?;
                 let account = self.account(account).ok_or(NO_ACCOUNT)?;
                 self.ua
                     .send_text(now, account, &to, "text/plain;charset=UTF-8", text.into());
@@ -485,9 +493,7 @@ impl Running {
     }
 
     fn dial(&mut self, now: Instant, account: AccountId, to: String) -> Result<(), &'static str> {
-        if !matches!(Uri::parse(&to), Ok(Uri::Sip(_))) {
-            return Err("a SIP URI is expected, such as sip:bob@example.org");
-        }
+        check_uri(&to)?;
         let config = self.config.accounts.get(self.number_of(account));
         let outbound = config.and_then(|config| config.outbound_proxy.clone());
         let address = address_towards(outbound.as_ref().unwrap_or(&to));
@@ -506,13 +512,19 @@ impl Running {
         const NO_CALL: &str = "there is no such call, or it is answered already";
         let offered = self.calls.get(&number).ok_or(NO_CALL)?.offered.clone();
         let address = address_of_offer(&offered);
-        let (sound, local) = self.open_sound(address)?;
+        let recording = self.config.recording.clone();
+        let opened = self.open_sound(address);
+        let (sound, local) = opened.inspect_err(|_| {
+            let _ = self.ua.refuse(now, number, 500, "Server Internal Error");
+        })?;
         let (description, negotiated) = if offered.is_empty() {
             (offer(&local), None)
         } else {
             match answer(&local, &offered) {
                 Ok((description, negotiated)) => (description, Some(negotiated)),
                 Err(_) => {
+                    // It is for the next call.
+                    self.config.recording = recording;
                     let _ = self.ua.refuse(now, number, 488, "Not Acceptable Here");
                     return Err("there is nothing in its offer that we could use");
                 }
@@ -587,8 +599,9 @@ impl Running {
         self.ua
             .offer(now, number, offer(&offered))
             .map_err(|_| NOT_READY)?;
-        *local = offered;
-        call.is_held_by_us = hold;
+        // Another description with this number must not follow, even when this one is refused (RFC 3264 section 8).
+        local.version = offered.version;
+        call.proposed = Some(offered);
         Ok(())
     }
 
@@ -680,9 +693,20 @@ impl Running {
             UaEvent::Established { call, description } if !description.is_empty() => {
                 self.agree(now, call, &description, true);
             }
-            UaEvent::Established { .. } => {}
+            UaEvent::Established { call, .. } => {
+                // Our offer was in the answer to the call, and nothing has answered it (RFC 3261 section 13.2.1).
+                if self.calls.get(&call).is_some_and(|call| !call.is_up) {
+                    let _ = self.ua.hang_up(now, call);
+                }
+            }
             UaEvent::Offer { call, description } => self.handle_offer(now, call, &description),
             UaEvent::OfferAccepted { call, description } => {
+                if let Some(known) = self.calls.get_mut(&call)
+                    && let Some(proposed) = known.proposed.take()
+                {
+                    known.is_held_by_us = proposed.direction == Direction::SendOnly;
+                    known.local = Some(proposed);
+                }
                 self.agree(now, call, &description, true);
                 self.emit(PhoneEvent::Changed {
                     call: call.0,
@@ -690,8 +714,9 @@ impl Running {
                 });
             }
             UaEvent::OfferRefused { call, .. } => {
+                // All stays as it was (RFC 3261 section 14.1).
                 if let Some(call) = self.calls.get_mut(&call) {
-                    call.is_held_by_us = !call.is_held_by_us;
+                    call.proposed = None;
                 }
                 self.emit(PhoneEvent::Changed {
                     call: call.0,
@@ -706,8 +731,7 @@ impl Running {
                 });
                 if self.config.accepts_transfers {
                     self.handle_command(Command::AcceptTransfer { call: Some(call.0) });
-                } else if self.config.answers {
-                    // Nobody is there to ask.
+                } else if !self.config.is_attended {
                     let _ = self.ua.refuse_transfer(now, call);
                 }
             }
@@ -808,8 +832,10 @@ impl Running {
 
     fn handle_end(&mut self, number: CallNumber, reason: &EndReason) {
         let call = self.calls.remove(&number);
-        let sound = call.and_then(|call| call.sound.filter(|_| call.is_up));
-        let quality = sound.map(CallSound::stop);
+        let quality = call.and_then(|call| {
+            let quality = call.sound.map(CallSound::stop);
+            quality.filter(|_| call.is_up)
+        });
         let (reason, status) = match reason {
             EndReason::Local => ("local", None),
             EndReason::Remote => ("remote", None),
@@ -823,6 +849,14 @@ impl Running {
             status,
             quality,
         });
+    }
+}
+
+/// Says what is wrong with the URI of a command.
+fn check_uri(uri: &str) -> Result<(), &'static str> {
+    match Uri::parse(uri) {
+        Ok(Uri::Sip(_)) => Ok(()),
+        _ => Err("a SIP URI is expected, such as sip:bob@example.org"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a phone does when a program uses it: register, call or be called, hang up, and tell whether that happened.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -92,20 +93,26 @@ async fn steps(
     } else if !script.answer && !script.stays {
         return ScriptOutcome::Done;
     }
-    let mut hangup_at: Option<tokio::time::Instant> = None;
+    // The calls of this script, and when they are hung up. Others may come, and end, in the meantime.
+    let mut calls: BTreeMap<u64, Option<tokio::time::Instant>> = BTreeMap::new();
     let mut was_answered = false;
     loop {
+        let next = calls.iter().filter_map(|(call, at)| Some(((*at)?, *call)));
+        let next = next.min();
         let hangup = async {
-            match hangup_at {
-                Some(at) => tokio::time::sleep_until(at).await,
+            match next {
+                Some((at, call)) => {
+                    tokio::time::sleep_until(at).await;
+                    call
+                }
                 None => std::future::pending().await,
             }
         };
         let event = tokio::select! {
             event = events.recv() => event,
-            () = hangup => {
-                hangup_at = None;
-                phone.command(Command::Hangup { call: None }).await;
+            call = hangup => {
+                calls.insert(call, None);
+                phone.command(Command::Hangup { call: Some(call) }).await;
                 continue;
             }
         };
@@ -114,18 +121,28 @@ async fn steps(
         };
         tell(&event);
         match event {
-            PhoneEvent::Answered { .. } => {
+            PhoneEvent::Dialing { call, .. } => {
+                calls.insert(call, None);
+            }
+            PhoneEvent::Answered { call, .. } => {
                 was_answered = true;
                 if let Some(keys) = script.keys.clone() {
-                    phone.command(Command::Keys { call: None, keys }).await;
+                    let call = Some(call);
+                    phone.command(Command::Keys { call, keys }).await;
                 }
                 let after = script.hangup_after;
-                hangup_at = after.map(|after| tokio::time::Instant::now() + after);
+                let at = after.map(|after| tokio::time::Instant::now() + after);
+                calls.insert(call, at);
             }
-            PhoneEvent::Played { .. } if script.hangup_after_playing => {
-                phone.command(Command::Hangup { call: None }).await;
+            PhoneEvent::Played { call } if script.hangup_after_playing => {
+                phone.command(Command::Hangup { call: Some(call) }).await;
             }
-            PhoneEvent::Ended { .. } if !script.stays => return done(was_answered),
+            PhoneEvent::Ended { call, .. } => {
+                let was_ours = calls.remove(&call).is_some();
+                if was_ours && calls.is_empty() && !script.stays {
+                    return done(was_answered);
+                }
+            }
             PhoneEvent::Refused { .. }
                 if !script.stays && script.dial.is_some() && !was_answered =>
             {

@@ -100,6 +100,7 @@ impl CallSound {
                     devices,
                     tell: Box::new(tell),
                     rng: ChaCha12Rng::from_seed(seed),
+                    is_muted: false,
                 };
                 sound.carry(&inbox)
             })?;
@@ -141,6 +142,7 @@ struct Sound {
     devices: Devices,
     tell: Box<dyn Fn(SoundEvent) + Send>,
     rng: ChaCha12Rng,
+    is_muted: bool,
 }
 
 /// What both sides have agreed on, being carried.
@@ -156,7 +158,6 @@ struct Running {
     last_report: Option<(u32, Instant)>,
     round_trip: Option<Duration>,
     loudness: f64,
-    is_muted: bool,
 }
 
 impl Sound {
@@ -179,11 +180,7 @@ impl Sound {
                             }
                         }
                     }
-                    Ok(Order::Mute(on)) => {
-                        if let Some(running) = &mut running {
-                            running.is_muted = on;
-                        }
-                    }
+                    Ok(Order::Mute(on)) => self.is_muted = on,
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return self.end(running, recorder),
                 }
@@ -256,7 +253,6 @@ impl Sound {
             last_report: None,
             round_trip: None,
             loudness: f64::NEG_INFINITY,
-            is_muted: false,
         })
     }
 
@@ -283,7 +279,10 @@ impl Sound {
                 break;
             }
         }
-        while let Ok((length, from)) = self.rtcp.recv_from(buffer) {
+        for _ in 0..MAX_PACKETS_A_TURN {
+            let Ok((length, from)) = self.rtcp.recv_from(buffer) else {
+                break;
+            };
             let octets = buffer.get(..length).unwrap_or_default();
             if let Some(running) = running {
                 self.handle(running, octets, from);
@@ -328,15 +327,16 @@ impl Sound {
             *recorder = None;
             (self.tell)(SoundEvent::RecordingFailed);
         }
+        let count = running.negotiated.send.codec.packet_samples();
         if !matches!(direction, Direction::SendReceive | Direction::SendOnly) {
+            running.sender.skip(count);
             return;
         }
-        let count = running.negotiated.send.codec.packet_samples();
         let mut samples = Vec::with_capacity(count);
         if running.player.play(count, &heard, &mut samples) {
             (self.tell)(SoundEvent::Played);
         }
-        if running.is_muted {
+        if self.is_muted {
             samples.fill(0);
         }
         let to = running.negotiated.rtp;

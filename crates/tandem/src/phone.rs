@@ -259,6 +259,7 @@ fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Script), String> {
     config.recording.clone_from(&arguments.record);
     config.answers = arguments.answer;
     config.accepts_transfers = arguments.accept_transfers;
+    config.is_attended = arguments.control.is_some();
     Ok((config, script))
 }
 

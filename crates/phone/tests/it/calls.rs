@@ -201,6 +201,11 @@ fn a_text_arrives_and_commands_that_cannot_be_followed_say_why() {
                 account: 0,
                 to: "bob".to_owned(),
             },
+            Command::Text {
+                account: 0,
+                to: "sip:bob>\r\nVia: x".to_owned(),
+                text: "at nine?".to_owned(),
+            },
         ] {
             one.command(command).await;
             one.wait_for(|event| matches!(event, PhoneEvent::Refused { .. }).then_some(()))
@@ -229,5 +234,25 @@ fn a_third_is_called_by_a_transfer() {
         })
         .await;
         bob.ended().await;
+    });
+}
+
+#[test]
+fn a_transfer_is_refused_where_nobody_can_be_asked() {
+    block_on(async {
+        let mut alice = Running::start("alice", Transport::Udp, |_| {});
+        let mut bob = Running::start("bob", Transport::Udp, |config| config.answers = true);
+        alice.dial(&bob.uri).await;
+        alice.answered().await;
+        bob.answered().await;
+        let to = "sip:carol@127.0.0.1:9".to_owned();
+        bob.command(Command::Transfer { call: None, to }).await;
+        let status = bob
+            .wait_for(|event| match event {
+                PhoneEvent::TransferProgress { status, .. } => Some(*status),
+                _ => None,
+            })
+            .await;
+        assert_eq!(status, 603);
     });
 }
