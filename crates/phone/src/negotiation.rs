@@ -95,10 +95,6 @@ pub fn offer(local: &LocalMedia) -> Bytes {
 pub fn answer(local: &LocalMedia, offer: &[u8]) -> Result<(Bytes, Negotiated), NegotiationError> {
     let offered = SessionDescription::read(offer)?;
     let (place, theirs) = find_audio(&offered)?;
-    let section = offered
-        .media()
-        .get(place)
-        .ok_or(NegotiationError::NoAudio)?;
     let codec = theirs
         .codecs
         .iter()
@@ -110,7 +106,7 @@ pub fn answer(local: &LocalMedia, offer: &[u8]) -> Result<(Bytes, Negotiated), N
         payload_type: codec.1,
         key_payload_type: keys,
     };
-    let direction = both(local.direction, offered.direction(section).reversed());
+    let direction = both(local.direction, theirs.direction.reversed());
     let mut formats = vec![(
         codec.1,
         codec.0.encoding(),
@@ -160,11 +156,7 @@ pub fn answer(local: &LocalMedia, offer: &[u8]) -> Result<(Bytes, Negotiated), N
 /// There is nothing in the answer that we could use.
 pub fn read_answer(local: &LocalMedia, answer: &[u8]) -> Result<Negotiated, NegotiationError> {
     let answered = SessionDescription::read(answer)?;
-    let (place, theirs) = find_audio(&answered)?;
-    let section = answered
-        .media()
-        .get(place)
-        .ok_or(NegotiationError::NoAudio)?;
+    let (_, theirs) = find_audio(&answered)?;
     let (codec, payload_type) = theirs
         .codecs
         .iter()
@@ -190,7 +182,7 @@ pub fn read_answer(local: &LocalMedia, answer: &[u8]) -> Result<Negotiated, Nego
         },
         rtp: theirs.rtp,
         rtcp: theirs.rtcp,
-        direction: both(local.direction, answered.direction(section).reversed()),
+        direction: both(local.direction, theirs.direction.reversed()),
     })
 }
 
@@ -203,6 +195,8 @@ struct Theirs {
     rtp: SocketAddr,
     rtcp: SocketAddr,
     mux: bool,
+    /// Which way the sound goes, for them.
+    direction: Direction,
 }
 
 impl Theirs {
@@ -256,6 +250,12 @@ fn find_audio(description: &SessionDescription) -> Result<(usize, Theirs), Negot
     let named = section
         .attribute("rtcp")
         .and_then(|value| value.split_whitespace().next()?.parse().ok());
+    let stated = description.direction(section);
+    // Nothing is to be sent to 0.0.0.0: so calls were held before there were directions (RFC 3264 section 8.4).
+    let direction = match ip.is_unspecified() {
+        true => both(stated, Direction::SendOnly),
+        false => stated,
+    };
     let rtp = SocketAddr::new(ip, line.port);
     let rtcp = if mux {
         rtp
@@ -270,6 +270,7 @@ fn find_audio(description: &SessionDescription) -> Result<(usize, Theirs), Negot
             rtp,
             rtcp,
             mux,
+            direction,
         },
     ))
 }
@@ -363,6 +364,14 @@ mod tests {
         assert_eq!(held.direction, Direction::ReceiveOnly);
         let holder = read_answer(&holding, &answered).unwrap();
         assert_eq!(holder.direction, Direction::SendOnly);
+    }
+
+    #[test]
+    fn nothing_is_sent_to_an_address_of_zeros() {
+        let offered = "v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 0.0.0.0\r\nt=0 0\r\n\
+            m=audio 6000 RTP/AVP 0\r\n";
+        let (_, held) = answer(&local(&[Codec::Pcmu]), offered.as_bytes()).unwrap();
+        assert_eq!(held.direction, Direction::ReceiveOnly);
     }
 
     #[test]

@@ -213,14 +213,16 @@ impl Sound {
         negotiated: Negotiated,
         recorder: &mut Option<Recorder>,
     ) -> Option<Running> {
-        if let Some(mut running) = before {
-            let same = running.negotiated.send == negotiated.send
-                && running.negotiated.receive == negotiated.receive;
-            if same {
+        let before = match before {
+            Some(mut running)
+                if running.negotiated.send == negotiated.send
+                    && running.negotiated.receive == negotiated.receive =>
+            {
                 running.negotiated = negotiated;
                 return Some(running);
             }
-        }
+            other => other,
+        };
         let now = Instant::now();
         let start = StreamStart {
             ssrc: self.rng.random(),
@@ -230,10 +232,12 @@ impl Sound {
         let sender = Sender::new(negotiated.send, start).ok()?;
         let receiver =
             Receiver::new(negotiated.receive, JitterBufferConfig::default(), now).ok()?;
-        let player = self
-            .devices
-            .source
-            .player(negotiated.send.codec.sample_rate());
+        let rate = negotiated.send.codec.sample_rate();
+        let player = match before {
+            // What is played goes on.
+            Some(before) if before.negotiated.send.codec.sample_rate() == rate => before.player,
+            _ => self.devices.source.player(rate),
+        };
         if recorder.is_none()
             && let Some(path) = &self.devices.recording
         {
@@ -390,6 +394,10 @@ impl Sound {
         );
         rtcp::write(&mut packet, &report, &name, goodbye);
         let to = running.negotiated.rtcp;
+        // On hold, as before there were directions: no RTCP either (RFC 3264 section 8.4).
+        if to.ip().is_unspecified() {
+            return;
+        }
         let socket = if to == running.negotiated.rtp {
             &self.rtp
         } else {
