@@ -20,6 +20,8 @@ pub use command::Command;
 pub use control::ControlSocket;
 pub use device::{DeviceError, Recorder, Source};
 pub use event::{CallQuality, PhoneEvent};
-pub use negotiation::{LocalMedia, Negotiated, NegotiationError, answer, offer, read_answer};
+pub use negotiation::{
+    LocalMedia, Negotiated, NegotiationError, RefusedMedia, answer, offer, read_answer,
+};
 pub use phone::{Phone, PhoneConfig, PhoneError};
 pub use script::{Script, ScriptOutcome, follow};

@@ -28,6 +28,42 @@ pub struct LocalMedia {
     pub version: u64,
     /// Which way the sound goes, for us.
     pub direction: Direction,
+    /// The other media of the session, which we refuse, in their order.
+    pub refused: Vec<RefusedMedia>,
+    /// How many of them come before our audio.
+    pub place: usize,
+}
+
+/// Media that the other side has offered and we have refused. They keep their place in all further descriptions (RFC 3264
+/// section 8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedMedia {
+    kind: String,
+    protocol: String,
+    formats: String,
+}
+
+impl RefusedMedia {
+    /// What we do not take has port 0 (RFC 3264 section 6).
+    fn section(&self) -> Section {
+        Section::media(&Media::new(&self.kind, 0, &self.protocol, &self.formats))
+    }
+}
+
+impl LocalMedia {
+    /// Keeps the places of the media in an offer that was answered.
+    pub fn keep_places(&mut self, offer: &[u8]) {
+        let Ok(offered) = SessionDescription::read(offer) else {
+            return;
+        };
+        let Ok((place, _)) = find_audio(&offered) else {
+            return;
+        };
+        let others = offered.media().iter().enumerate();
+        let others = others.filter(|(index, _)| *index != place);
+        self.place = place;
+        self.refused = others.filter_map(|(_, section)| refused(section)).collect();
+    }
 }
 
 /// What both sides have agreed on.
@@ -81,8 +117,15 @@ pub fn offer(local: &LocalMedia) -> Bytes {
     if local.codecs.contains(&Codec::Opus) {
         formats.push((KEYS_OF_OPUS, telephone_event::ENCODING, 48_000, 1));
     }
+    let (before, after) = local.refused.split_at(local.place.min(local.refused.len()));
     let mut description = description(local);
+    for media in before {
+        description.push_media(media.section());
+    }
     description.push_media(audio(local, &formats));
+    for media in after {
+        description.push_media(media.section());
+    }
     description.to_bytes()
 }
 
@@ -128,15 +171,8 @@ pub fn answer(local: &LocalMedia, offer: &[u8]) -> Result<(Bytes, Negotiated), N
                 audio = without_mux(&ours, &formats);
             }
             answer.push_media(audio);
-        } else if let Some(line) = section.media_line() {
-            // What we do not take has port 0 (RFC 3264 section 6).
-            let formats = line.formats().collect::<Vec<_>>().join(" ");
-            answer.push_media(Section::media(&Media::new(
-                line.kind,
-                0,
-                line.protocol,
-                &formats,
-            )));
+        } else if let Some(media) = refused(section) {
+            answer.push_media(media.section());
         }
     }
     let negotiated = Negotiated {
@@ -275,6 +311,15 @@ fn find_audio(description: &SessionDescription) -> Result<(usize, Theirs), Negot
     ))
 }
 
+fn refused(section: &Section) -> Option<RefusedMedia> {
+    let line = section.media_line()?;
+    Some(RefusedMedia {
+        kind: line.kind.to_owned(),
+        protocol: line.protocol.to_owned(),
+        formats: line.formats().collect::<Vec<_>>().join(" "),
+    })
+}
+
 fn description(local: &LocalMedia) -> SessionDescription {
     let here = Connection::new(local.address);
     SessionDescription::new(&Origin::new(local.session_id, local.version, here), here)
@@ -337,6 +382,8 @@ mod tests {
             session_id: 1,
             version: 1,
             direction: Direction::SendReceive,
+            refused: Vec::new(),
+            place: 0,
         }
     }
 
@@ -378,13 +425,20 @@ mod tests {
     fn what_is_not_taken_is_refused_in_its_place() {
         let offered = "v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 192.0.2.9\r\nt=0 0\r\n\
             m=video 5000 RTP/AVP 31\r\nm=audio 6000 RTP/AVP 18 0 99\r\na=rtpmap:99 telephone-event/8000\r\na=rtcp:7001\r\n";
-        let (answered, negotiated) = answer(&local(&[Codec::Pcmu]), offered.as_bytes()).unwrap();
+        let mut ours = local(&[Codec::Pcmu]);
+        let (answered, negotiated) = answer(&ours, offered.as_bytes()).unwrap();
         let text = String::from_utf8(answered.to_vec()).unwrap();
         assert!(
             text.contains("m=video 0 RTP/AVP 31\r\nm=audio 4000 RTP/AVP 0 99\r\n"),
             "{text}"
         );
         assert!(!text.contains("rtcp-mux"), "it was not offered");
+        ours.keep_places(offered.as_bytes());
+        let again = String::from_utf8(offer(&ours).to_vec()).unwrap();
+        assert!(
+            again.contains("m=video 0 RTP/AVP 31\r\nm=audio 4000 RTP/AVP 0 "),
+            "{again}"
+        );
         assert_eq!(negotiated.rtp, "192.0.2.9:6000".parse().unwrap());
         assert_eq!(negotiated.rtcp.port(), 7_001);
         assert_eq!(negotiated.send.key_payload_type, Some(99));

@@ -488,6 +488,8 @@ impl Running {
             session_id: u64::from(self.rng.random::<u32>()),
             version: 1,
             direction: Direction::SendReceive,
+            refused: Vec::new(),
+            place: 0,
         };
         Ok((sound, local))
     }
@@ -514,14 +516,17 @@ impl Running {
         let address = address_of_offer(&offered);
         let recording = self.config.recording.clone();
         let opened = self.open_sound(address);
-        let (sound, local) = opened.inspect_err(|_| {
+        let (sound, mut local) = opened.inspect_err(|_| {
             let _ = self.ua.refuse(now, number, 500, "Server Internal Error");
         })?;
         let (description, negotiated) = if offered.is_empty() {
             (offer(&local), None)
         } else {
             match answer(&local, &offered) {
-                Ok((description, negotiated)) => (description, Some(negotiated)),
+                Ok((description, negotiated)) => {
+                    local.keep_places(&offered);
+                    (description, Some(negotiated))
+                }
                 Err(_) => {
                     // It is for the next call.
                     self.config.recording = recording;
@@ -808,12 +813,14 @@ impl Running {
             let _ = self.ua.answer_offer(now, number, description);
             return;
         }
-        let Ok((description, negotiated)) = answer(local, description) else {
+        let offered = description;
+        let Ok((description, negotiated)) = answer(local, offered) else {
             let _ = self
                 .ua
                 .refuse_offer(now, number, 488, "Not Acceptable Here");
             return;
         };
+        local.keep_places(offered);
         let held = !matches!(
             negotiated.direction,
             Direction::SendReceive | Direction::SendOnly
