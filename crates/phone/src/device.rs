@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use media::resample::resample;
 use media::tones::ToneGenerator;
 use media::wav::{self, Sound};
 
@@ -146,13 +147,14 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Appends samples.
+    /// Appends samples of a rate, which may be another one than the file's: the codec of a call may change.
     ///
     /// # Errors
     ///
     /// They cannot be written.
-    pub fn write(&mut self, samples: &[i16]) -> Result<(), DeviceError> {
-        for sample in samples {
+    pub fn write(&mut self, samples: &[i16], sample_rate: u32) -> Result<(), DeviceError> {
+        let samples = resample(samples.to_vec(), sample_rate, self.sample_rate);
+        for sample in &samples {
             self.file
                 .write_all(&sample.to_le_bytes())
                 .map_err(|error| DeviceError::new(self.path.display().to_string(), error))?;
@@ -200,8 +202,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("heard.wav");
         let mut recorder = Recorder::create(&path, 8_000).unwrap();
-        recorder.write(&[1, -2]).unwrap();
-        recorder.write(&[3]).unwrap();
+        recorder.write(&[1, -2], 8_000).unwrap();
+        recorder.write(&[3], 8_000).unwrap();
         recorder.finish().unwrap();
         let source = Source::open(&format!("file:{}", path.display())).unwrap();
         let mut player = source.player(8_000);
@@ -210,6 +212,18 @@ mod tests {
         assert!(player.play(2, &[], &mut played), "this was its end");
         assert!(!player.play(1, &[], &mut played));
         assert_eq!(played, [1, -2, 3, 0, 0]);
+    }
+
+    #[test]
+    fn a_recording_has_one_rate_whatever_the_codec() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("heard.wav");
+        let mut recorder = Recorder::create(&path, 8_000).unwrap();
+        recorder.write(&[0; 160], 8_000).unwrap();
+        recorder.write(&[0; 960], 48_000).unwrap();
+        recorder.finish().unwrap();
+        let sound = wav::read(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!((sound.sample_rate, sound.samples.len()), (8_000, 320));
     }
 
     #[test]

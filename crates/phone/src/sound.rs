@@ -321,12 +321,13 @@ impl Sound {
     /// Plays and sends 20 ms.
     fn turn(&self, running: &mut Running, recorder: &mut Option<Recorder>, now: Instant) {
         let direction = running.negotiated.direction;
-        let count = running.negotiated.receive.codec.packet_samples();
+        let codec = running.negotiated.receive.codec;
+        let count = codec.packet_samples();
         let mut heard = Vec::with_capacity(count);
         running.receiver.play(now, count, &mut heard);
         running.loudness = loudness(&heard);
         if let Some(open) = recorder
-            && open.write(&heard).is_err()
+            && open.write(&heard, codec.sample_rate()).is_err()
         {
             *recorder = None;
             (self.tell)(SoundEvent::RecordingFailed);
