@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::ProgressBar;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
+use sctp::Profile;
 
 use crate::progress::{Progress, ProgressEvent};
 
@@ -15,6 +16,7 @@ pub struct Context {
     name: &'static str,
     seed: u64,
     quick: bool,
+    profile: Profile,
     progress: Progress,
     program: Option<PathBuf>,
     notes: Arc<Mutex<Vec<String>>>,
@@ -31,6 +33,7 @@ impl Context {
             name,
             seed,
             quick,
+            profile: Profile::Signalling,
             progress,
             program: None,
             notes: Arc::default(),
@@ -41,6 +44,16 @@ impl Context {
     pub(crate) fn with_program(self, program: Option<&Path>) -> Context {
         let program = program.map(Path::to_owned);
         Context { program, ..self }
+    }
+
+    /// The same with another profile of SIP over SCTP than that for signalling.
+    pub(crate) fn with_profile(self, profile: Profile) -> Context {
+        Context { profile, ..self }
+    }
+
+    /// The profile of SIP over SCTP, where nothing else is compared.
+    pub fn profile(&self) -> Profile {
+        self.profile
     }
 
     /// The program `tandem`, as which servers run whose memory and processor time are to be their own; `None`

@@ -369,6 +369,7 @@ mod tests {
             on: On::Net,
             seed: 1,
             quick: true,
+            profile: sctp::Profile::Signalling,
         };
         let command = |script| {
             let mut command = Command::new("sh");
@@ -406,6 +407,7 @@ mod tests {
             on: On::Net,
             seed: 1,
             quick: true,
+            profile: sctp::Profile::Signalling,
         };
         let command = |script| {
             let mut command = Command::new("sh");

@@ -1,5 +1,7 @@
 //! What to run.
 
+use sctp::Profile;
+
 use crate::experiment::On;
 
 /// What to run, and how.
@@ -11,4 +13,6 @@ pub struct Options {
     pub seed: u64,
     /// Fewer points and shorter runs.
     pub quick: bool,
+    /// The timers and the loss recovery of SIP over SCTP, in experiments that do not compare the profiles.
+    pub profile: Profile,
 }

@@ -1,6 +1,7 @@
 //! The page of all experiments of a run: verdicts, then each with its plots, tables and methods.
 
 use report::{Machine, Page, Provenance, Section};
+use sctp::Profile;
 
 use crate::experiment::On;
 use crate::options::Options;
@@ -52,6 +53,10 @@ fn page(results: &Results, command: &str) -> Page {
         parameters: vec![
             ("on".to_owned(), options.on.to_string()),
             ("quick".to_owned(), options.quick.to_string()),
+            (
+                "profile of SIP over SCTP".to_owned(),
+                options.profile.to_string(),
+            ),
         ],
     })
 }
@@ -121,9 +126,18 @@ fn section(result: &Ran, options: Options) -> Section {
 
 /// The command that runs one experiment alone as it was run here.
 fn repeats(name: &str, options: Options) -> String {
-    let Options { on, seed, quick } = options;
+    let Options {
+        on,
+        seed,
+        quick,
+        profile,
+    } = options;
     let quick = if quick { " --quick" } else { "" };
-    format!("tandem lab run {name} --on {on} --seed {seed}{quick}")
+    let profile = match profile {
+        Profile::Signalling => String::new(),
+        other => format!(" --profile {other}"),
+    };
+    format!("tandem lab run {name} --on {on} --seed {seed}{quick}{profile}")
 }
 
 fn capitalised(word: &str) -> String {
@@ -145,6 +159,7 @@ mod tests {
             on: On::Sim,
             seed: 1,
             quick: true,
+            profile: Profile::Signalling,
         };
         let results = experiments::all().iter().map(|experiment| Ran {
             experiment: *experiment,
@@ -166,6 +181,7 @@ mod tests {
             on: On::Sim,
             seed: 7,
             quick: true,
+            profile: Profile::Signalling,
         };
         assert_eq!(
             repeats("fairness", quick),
@@ -174,11 +190,12 @@ mod tests {
         let thorough = Options {
             on: On::Net,
             quick: false,
+            profile: Profile::Rfc9260,
             ..quick
         };
         assert_eq!(
             repeats("fairness", thorough),
-            "tandem lab run fairness --on net --seed 7"
+            "tandem lab run fairness --on net --seed 7 --profile rfc9260"
         );
     }
 }

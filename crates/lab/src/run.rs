@@ -103,14 +103,21 @@ fn run_one(
     progress: Progress,
     program: Option<&Path>,
 ) -> Outcome {
-    let Options { on, seed, quick } = options;
+    let Options {
+        on,
+        seed,
+        quick,
+        profile,
+    } = options;
     if !experiment.on().contains(&on) {
         return Outcome::skipped(experiment.why_not(on));
     }
     if let Err(why) = network {
         return Outcome::skipped(format!("there can be no network here: {why:#}"));
     }
-    let context = Context::new(experiment.name(), seed, quick, progress).with_program(program);
+    let context = Context::new(experiment.name(), seed, quick, progress)
+        .with_profile(profile)
+        .with_program(program);
     let outcome = experiment.run(on, &context);
     let mut outcome =
         outcome.unwrap_or_else(|error| Outcome::failed(format!("it broke down: {error:#}")));
@@ -120,6 +127,8 @@ fn run_one(
 
 #[cfg(test)]
 mod tests {
+    use sctp::Profile;
+
     use super::*;
     use crate::checks::Checks;
     use crate::experiment::About;
@@ -168,6 +177,7 @@ mod tests {
             on,
             seed,
             quick: true,
+            profile: Profile::Signalling,
         };
         let results = run(&[&Sample], options, &AtomicBool::new(false));
         let outcome = &results.results()[0].outcome;
@@ -194,6 +204,7 @@ mod tests {
             on: On::Sim,
             seed: 3,
             quick: true,
+            profile: Profile::Signalling,
         };
         let results = run(&[&Sample], options, &AtomicBool::new(false));
         let json: serde_json::Value = serde_json::from_str(&results.to_json().unwrap()).unwrap();

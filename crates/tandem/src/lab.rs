@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use lab::{Experiment, On, Options, experiments};
 use report::{Cell, Column, Row, Table};
+use sctp_net::Profile;
 
 use crate::demo::command_line;
 use crate::perf::output::{check_writable, print, width, write};
@@ -61,6 +62,10 @@ struct RunArguments {
     /// Fewer points and shorter runs
     #[arg(long)]
     quick: bool,
+
+    /// Timers and loss recovery of SIP over SCTP, where an experiment does not compare them: signalling or rfc9260
+    #[arg(long, value_name = "NAME", default_value_t = Profile::Signalling)]
+    profile: Profile,
 
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
@@ -142,6 +147,7 @@ fn part(program: &Path, name: &str, options: Options) -> Command {
         .args(["lab", "run", name, "--part"])
         .args(["--on", &options.on.to_string()])
         .args(["--seed", &options.seed.to_string()])
+        .args(["--profile", &options.profile.to_string()])
         .args(options.quick.then_some("--quick"));
     command
 }
@@ -157,6 +163,7 @@ impl RunArguments {
             on: self.on,
             seed: self.seed,
             quick: self.quick,
+            profile: self.profile,
         }
     }
 }

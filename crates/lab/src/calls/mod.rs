@@ -6,7 +6,7 @@ mod sim;
 
 use std::time::{Duration, Instant};
 
-use sctp::EndpointConfig;
+use sctp::{EndpointConfig, Profile};
 use sip::Transport;
 use sip_net::SipNetConfig;
 
@@ -23,9 +23,9 @@ pub(crate) const RINGING: Duration = Duration::from_millis(200);
 /// How long a call lasts.
 const HOLD: Duration = Duration::from_secs(2);
 
-/// The settings of associations between the proxies: those that SIP has by default.
-pub(crate) fn sctp_config() -> EndpointConfig {
-    SipNetConfig::default().sctp
+/// The settings of associations between the proxies: those of SIP, with a profile.
+pub(crate) fn sctp_config(profile: Profile) -> EndpointConfig {
+    SipNetConfig::default().sctp.profile(profile)
 }
 
 /// How often somebody has to be woken until a call is set up: at each of three networks, there and back, the
@@ -37,6 +37,8 @@ const WAKINGS: u32 = 2 * 3 * 3 + 1;
 pub(crate) struct Scenario {
     /// What the proxies speak with each other.
     pub(crate) trunk: Transport,
+    /// The timers and the loss recovery of SCTP.
+    pub(crate) profile: Profile,
     /// Probability that a packet between the proxies is lost, on both of their networks.
     pub(crate) loss: f64,
     /// Calls a second.

@@ -24,7 +24,9 @@ use testbed::{Testbed, Topology};
 use tokio::runtime::Runtime;
 use tokio::time::sleep_until;
 
-use super::{Call, CallOutcome, CallResults, HOLD, RINGING, Scenario, TRUNK_DELAY, USER_DELAY};
+use super::{
+    Call, CallOutcome, CallResults, HOLD, RINGING, Scenario, TRUNK_DELAY, USER_DELAY, sctp_config,
+};
 use crate::context::Context;
 use crate::net::{Watch, sctp_goes_in_udp, side_by_side};
 use crate::sip_carrier::SIP_PORT;
@@ -233,6 +235,7 @@ impl Scene<'_> {
                 sctp_over: over,
                 sctp_addresses: vec![place.trunk.to_vec()],
                 stream_policy: StreamPolicy::PerCall,
+                sctp: sctp_config(self.scenario.profile),
                 ..SipNetConfig::default()
             },
             domains: vec![HostPort {
@@ -371,15 +374,16 @@ mod tests {
             Ok(testbed) => drop(testbed.down()),
             Err(error) => return say_skipped(&error.to_string()),
         }
+        let context = Context::hidden("calls", 1, true);
         let scenarios = [Transport::Udp, Transport::Tcp, Transport::Sctp].map(|trunk| Scenario {
             trunk,
+            profile: context.profile(),
             loss: 0.0,
             rate: 10.0,
             lasts: Duration::from_secs(2),
             // What is lost then is sent again, or goes another way.
             cut: Some((Duration::from_millis(500), Duration::from_millis(1500))),
         });
-        let context = Context::hidden("calls", 1, true);
         let results = run_scenarios(&context, &scenarios).expect("it goes on");
         for (scenario, results) in scenarios.iter().zip(&results) {
             let completed = |call: &&Call| call.outcome == CallOutcome::Completed;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use report::{Axis, Cell, Colour, Column, Plot, Row, Series, Table};
+use sctp::Profile;
 use serde_json::{Value, json};
 use sip::Transport;
 
@@ -99,6 +100,7 @@ impl Experiment for CallsDuringPathFailure {
         context.begin("the first network is cut and restored");
         let scenarios = TRUNKS.map(|(trunk, _)| Scenario {
             trunk,
+            profile: context.profile(),
             loss: 0.0,
             rate: RATE,
             lasts: 3 * third,
@@ -110,7 +112,7 @@ impl Experiment for CallsDuringPathFailure {
             .zip(&results)
             .map(|((trunk, _), results)| TransportResult::of(*trunk, third, results))
             .collect();
-        let outcome = Outcome::judged(check(&all, third));
+        let outcome = Outcome::judged(check(&all, third, context.profile()));
         let late = all.iter().filter(|result| result.cannot_tell(third));
         let outcome = late.fold(outcome, |outcome, result| {
             outcome.note(format!(
@@ -184,18 +186,18 @@ impl TransportResult {
 }
 
 /// The longest set-up that the law allows over SCTP, in seconds, on a machine that is never late.
-fn longest_allowed() -> f64 {
-    (undisturbed() + 2 * time_out()).as_secs_f64()
+fn longest_allowed(profile: Profile) -> f64 {
+    (undisturbed() + 2 * time_out(profile)).as_secs_f64()
 }
 
 /// How long what was lost at the cut waits in one direction: the timer begins anew with each acknowledgement
 /// (section 6.3.2, R3), of which the last before the cut may have been delayed.
-fn time_out() -> Duration {
-    let config = sctp_config();
+fn time_out(profile: Profile) -> Duration {
+    let config = sctp_config(profile);
     config.association.path.rto_min + 2 * TRUNK_DELAY + config.association.sack_delay
 }
 
-fn check(all: &[TransportResult], cut_for: Duration) -> Checks {
+fn check(all: &[TransportResult], cut_for: Duration, profile: Profile) -> Checks {
     let mut checks = Checks::new();
     for result in all {
         checks.law(
@@ -216,14 +218,14 @@ fn check(all: &[TransportResult], cut_for: Duration) -> Checks {
             checks.law(
                 "longest set-up over SCTP",
                 result.longest,
-                undisturbed().as_secs_f64()..=longest_allowed() + added,
+                undisturbed().as_secs_f64()..=longest_allowed(profile) + added,
                 "s",
             );
             // Whoever calls every so often is answered after that.
             checks.law(
                 "longest without an answer over SCTP",
                 result.stall,
-                1.0 / RATE..=(2 * time_out()).as_secs_f64() + 1.0 / RATE + added,
+                1.0 / RATE..=(2 * time_out(profile)).as_secs_f64() + 1.0 / RATE + added,
                 "s",
             );
         } else if !result.cannot_tell(cut_for) {
@@ -355,7 +357,11 @@ mod tests {
     fn a_stall_is_shorter_by_what_was_late_and_where_nothing_is_left_nothing_is_judged() {
         let cut_for = Duration::from_secs(10);
         let fails = |stall, added| {
-            let checks = check(&[result(Transport::Tcp, stall, added)], cut_for);
+            let checks = check(
+                &[result(Transport::Tcp, stall, added)],
+                cut_for,
+                Profile::Signalling,
+            );
             checks.verdict().0 == crate::verdict::Verdict::Fails
         };
         let least = result(Transport::Tcp, 0.0, 1.0).least_stall(cut_for);

@@ -127,6 +127,7 @@ impl Experiment for CallsThroughTwoProxies {
             .flat_map(|loss_percent| {
                 TRUNKS.map(|(trunk, _)| Scenario {
                     trunk,
+                    profile: context.profile(),
                     loss: loss_percent / 100.0,
                     rate: RATE,
                     lasts,

@@ -106,7 +106,7 @@ impl Experiment for LossesByRegion {
     fn run(&self, on: On, context: &Context) -> anyhow::Result<Outcome> {
         let seconds = Duration::from_secs;
         let (trials, lasts) = match on {
-            On::Sim => context.either((3, seconds(3)), (10, seconds(60))),
+            On::Sim => context.either((3, seconds(3)), (10, seconds(15))),
             On::Net => context.either((2, seconds(6)), (5, seconds(15))),
         };
         let scenarios: Vec<Scenario> = LOSSES

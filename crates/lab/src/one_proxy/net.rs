@@ -1,6 +1,6 @@
 //! The scenario on real hosts: the whole proxy, users of `tandem load`, and the kernel's TCP.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -86,12 +86,12 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn run(&self, rng: &mut ChaCha12Rng) -> anyhow::Result<Outcome> {
-        let [callers, callees, ..] = self.testbed.addresses("proxy")[..] else {
-            anyhow::bail!("the proxy lacks addresses");
-        };
-        let proxy = self.on("proxy", Server::start(self.proxy([callers, callees], rng)))??;
-        let callers = self.users(Role::Callers, callers, rng)?;
-        let callees = self.users(Role::Callees, callees, rng)?;
+        let addresses = self.testbed.addresses("proxy");
+        let address = addresses.first().context("the proxy has no address")?;
+        let address = SocketAddr::new(*address, SIP_PORT);
+        let proxy = self.on("proxy", Server::start(self.proxy(address, rng)))??;
+        let callers = self.users(Role::Callers, address, rng)?;
+        let callees = self.users(Role::Callees, address, rng)?;
         let mut callees = self.on("callees", LoadGenerator::start(callees))??;
         let mut callers = self.on("callers", LoadGenerator::start(callers))??;
         let outcome = self.runtime.block_on(async {
@@ -153,16 +153,16 @@ impl Scene<'_> {
         }
     }
 
-    fn proxy(&self, addresses: [IpAddr; 2], rng: &mut ChaCha12Rng) -> ProxyConfig {
-        let listen = |address| Listen {
+    fn proxy(&self, address: SocketAddr, rng: &mut ChaCha12Rng) -> ProxyConfig {
+        let listener = Listen {
             transport: self.scenario.way.transport(),
-            address: SocketAddr::new(address, SIP_PORT),
+            address,
         };
         let mut seed = [0; 32];
         rng.fill_bytes(&mut seed);
         ProxyConfig {
             transports: SipNetConfig {
-                listeners: addresses.map(listen).to_vec(),
+                listeners: vec![listener],
                 ..self.transports()
             },
             domains: vec![HostPort {
@@ -177,12 +177,12 @@ impl Scene<'_> {
     fn users(
         &self,
         role: Role,
-        proxy: IpAddr,
+        proxy: SocketAddr,
         rng: &mut ChaCha12Rng,
     ) -> anyhow::Result<GeneratorConfig> {
         Ok(GeneratorConfig {
             transport: self.scenario.way.transport(),
-            target: SocketAddr::new(proxy, SIP_PORT),
+            target: proxy,
             role,
             users: self.scenario.users,
             connections: Connections::Shared,

@@ -6,12 +6,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use lab::{Experiment, On, Options, Verdict, experiments};
+use sctp::Profile;
 use serde_json::Value;
 
 const OPTIONS: Options = Options {
     on: On::Sim,
     seed: 1,
     quick: true,
+    profile: Profile::Signalling,
 };
 
 /// A test for each experiment, so that they run side by side, and the list of those that have one.

@@ -48,7 +48,7 @@ pub(super) fn run_scenario(
     );
     let mut proxies = Vec::new();
     for (own, other) in [(&near, &far), (&far, &near)] {
-        let proxy = ProxyHost::new(start, own, other, scenario.trunk, rng(), rng());
+        let proxy = ProxyHost::new(start, own, other, scenario, rng(), rng());
         let addresses = [own.proxy.ip(), own.trunk[0], own.trunk[1]];
         proxies.push(add(
             &mut simulation,

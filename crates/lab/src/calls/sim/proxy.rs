@@ -10,7 +10,7 @@ use sim::Datagram;
 use sip::{Message, Transport};
 
 use super::SiteAddresses;
-use crate::calls::sctp_config;
+use crate::calls::{Scenario, sctp_config};
 use crate::pair::MTU;
 use crate::sip_carrier::SipCarrier;
 use crate::sip_carrier::packet::{Packet, remote, udp_datagram, udp_message};
@@ -30,10 +30,11 @@ impl ProxyHost {
         start: Instant,
         own: &SiteAddresses,
         other: &SiteAddresses,
-        transport: Transport,
+        scenario: &Scenario,
         rng: ChaCha12Rng,
         trunk_rng: ChaCha12Rng,
     ) -> ProxyHost {
+        let transport = scenario.trunk;
         let mut policy = Policy::default();
         // The callers are no users of the far proxy.
         policy.forwarding.relay = Relay::Anybody;
@@ -52,7 +53,7 @@ impl ProxyHost {
             trunk: SipCarrier::new(
                 start,
                 transport,
-                &sctp_config()
+                &sctp_config(scenario.profile)
                     .mtu(MTU)
                     .path_mtu_discovery(false)
                     .outbound_streams(STREAMS),
