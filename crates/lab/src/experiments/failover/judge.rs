@@ -153,7 +153,7 @@ pub(super) fn judge_halts(checks: &mut Checks, halts: &Halts) {
         let first = tally.first.as_deref().unwrap_or_default();
         checks.law_holds(
             format!("15 % loss: {what}"),
-            tally.broken == 0,
+            tally.broken == 0 && tally.all > 0,
             format!(
                 "{} of {} {things} are not so; {first}",
                 tally.broken, tally.all

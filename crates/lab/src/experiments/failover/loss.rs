@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use sctp::{AssociationState, EndpointConfig, PathState, PathStatus};
@@ -211,6 +212,9 @@ struct Timeout {
     errors: u32,
     /// Whether another path works, and has none.
     has_other: bool,
+    /// The packets, by their places in the trace, that went out since somebody looked before: what a SACK that came at
+    /// the same instant brought is not among them.
+    packets: Range<usize>,
 }
 
 /// Looks at the error counters after each thing that happens.
@@ -221,6 +225,8 @@ struct Timeouts {
     up: Option<Instant>,
     paths: Vec<PathWatch>,
     seen: Vec<Timeout>,
+    /// Packets that had gone out when somebody looked last.
+    traced: usize,
     /// When a path was usable again: the answer to a HEARTBEAT brings data there that waited for a timer of
     /// another path (RFC 7829 section 3.2, rules 3 and 7).
     usable_again: Vec<Instant>,
@@ -247,6 +253,7 @@ impl Timeouts {
                 paths
             ],
             seen: Vec::new(),
+            traced: 0,
             usable_again: Vec::new(),
         }
     }
@@ -254,6 +261,8 @@ impl Timeouts {
     /// Always `false`: there is more to see.
     fn look(&mut self, simulation: &Simulation<TransportHost>) -> bool {
         let now = simulation.now();
+        let packets = self.traced..simulation.trace().len();
+        self.traced = packets.end;
         let Some(status) = simulation.host(self.client).sctp_status(self.flow) else {
             return false;
         };
@@ -271,6 +280,7 @@ impl Timeouts {
                     at: now,
                     path,
                     errors: current.error_count,
+                    packets: packets.clone(),
                     has_other: others
                         .any(|other| other.state == PathState::Active && other.error_count == 0),
                 });
@@ -348,12 +358,15 @@ impl Timeouts {
     fn astray(&self, trace: &[Sent<Packet>], start: Instant) -> Tally {
         let mut last_path: BTreeMap<u32, usize> = BTreeMap::new();
         let mut tally = Tally::default();
-        for sent in trace {
+        for (place, sent) in trace.iter().enumerate() {
             let mut paths = 0..self.paths.len();
             let Some(path) = paths.find(|path| sent.datagram.destination == remote(*path)) else {
                 continue;
             };
-            let timeout = self.seen.iter().find(|timeout| timeout.at == sent.at);
+            let timeout = self
+                .seen
+                .iter()
+                .find(|timeout| timeout.packets.contains(&place));
             for tsn in tsns(sent) {
                 let before = last_path.insert(tsn, path);
                 let Some(timeout) = timeout.filter(|timeout| timeout.has_other) else {
