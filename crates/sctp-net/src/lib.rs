@@ -83,11 +83,11 @@ pub use extension::ExtensionError;
 pub use notifications::{Notification, Notifications};
 pub use sctp::{
     AbandonedCount, AbandonedMessages, AddressChange, AddressChangeError, AddressChangeRefusal,
-    AuthenticationIndication, BufferSplitting, ErrorDetectionMethod, Extensions, KeyError,
-    LocalAddressState, LossDetection, PathScheduler, PrPolicy, Profile, ReConfigurationError,
-    ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection, StreamError, StreamReset,
-    StreamScheduler, UnknownBufferSplitting, UnknownLossDetection, UnknownPathScheduler,
-    UnknownProfile,
+    AuthenticationIndication, BufferSplitting, CongestionControl, ErrorDetectionMethod, Extensions,
+    KeyError, LocalAddressState, LossDetection, PathScheduler, PrPolicy, Profile,
+    ReConfigurationError, ReConfigurationOutcome, ReConfigurationPolicy, StreamDirection,
+    StreamError, StreamReset, StreamScheduler, UnknownBufferSplitting, UnknownLossDetection,
+    UnknownPathScheduler, UnknownProfile,
 };
 pub use sctp::{
     AssociationConfig, AssociationState, AssociationStatistics, AssociationStatus,

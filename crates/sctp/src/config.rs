@@ -14,7 +14,7 @@ use derive_setters::Setters;
 
 use crate::packet::{ChunkType, HmacIdentifier};
 use crate::{
-    BufferSplitting, ErrorDetectionMethod, Extensions, PathScheduler, PrPolicy,
+    BufferSplitting, CongestionControl, ErrorDetectionMethod, Extensions, PathScheduler, PrPolicy,
     ReConfigurationPolicy, StreamScheduler, TagOwner,
 };
 
@@ -70,6 +70,8 @@ pub struct AssociationConfig {
     pub path: PathConfig,
     /// How losses are found and mended.
     pub recovery: RecoveryConfig,
+    /// Which congestion controller the paths have. When it is changed, they begin anew with the initial window.
+    pub congestion_control: CongestionControl,
     /// Max.Burst: how many packets with new data may leave at one opportunity (section 6.1).
     pub max_burst: u32,
     /// Association.Max.Retrans: consecutive errors of the peer before the association is given up.
@@ -244,6 +246,7 @@ impl Default for AssociationConfig {
         AssociationConfig {
             path: PathConfig::default(),
             recovery: RecoveryConfig::default(),
+            congestion_control: CongestionControl::default(),
             max_burst: 4,
             association_max_retrans: 10,
             max_init_retransmits: 8,

@@ -38,6 +38,7 @@ pub use config::{
     AssociationConfig, ConfigError, EndpointConfig, LossDetection, PathConfig, Profile,
     RecoveryConfig, UnknownLossDetection, UnknownProfile,
 };
+pub use congestion::{CongestionControl, UnknownCongestionControl};
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use extensions::{Extensions, UnknownExtension};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use derive_more::AddAssign;
 
-use crate::{AbandonedMessages, Extensions, PathAddress, PathState};
+use crate::{AbandonedMessages, CongestionControl, Extensions, PathAddress, PathState};
 
 /// State of an association (RFC 9260 section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,8 @@ pub struct PathStatus {
     pub srtt: Option<Duration>,
     /// Retransmission timeout.
     pub rto: Duration,
+    /// Its congestion controller.
+    pub congestion_control: CongestionControl,
     /// Congestion window, in bytes.
     pub cwnd: usize,
     /// Slow-start threshold, in bytes.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_getres};
 use sctp::{
-    AssociationState, AssociationStatistics, AssociationStatus, Extensions, PathAddress, PathError,
-    PathState, PathStatus,
+    AssociationState, AssociationStatistics, AssociationStatus, CongestionControl, Extensions,
+    PathAddress, PathError, PathState, PathStatus,
 };
 
 use super::calls::{get_option, set_option};
@@ -139,6 +139,8 @@ impl AssociationQuery<'_> {
             },
             srtt: (ticks > 0).then(|| tick() * ticks),
             rto: Duration::from_millis(number(12)?.into()),
+            // Linux has the one of the RFC alone.
+            congestion_control: CongestionControl::Rfc9260,
             cwnd: number(4)? as usize,
             ssthresh: 0,
             mtu: (number(16)? as usize).saturating_sub(headers),

@@ -18,9 +18,11 @@ use super::path_mtu::{Limits, PathMtu};
 use super::rtt::RoundTripTime;
 use settings::PathSettings;
 
-use crate::congestion::{AckedBytes, CongestionController, Rfc9260};
+use crate::congestion::{
+    AckedBytes, CongestionController, CoupledPath, CoupledPaths, PathConditions,
+};
 use crate::packet::{CommonHeader, Tsn};
-use crate::{AssociationConfig, PathAddress, PathConfig, PathState, PathStatus};
+use crate::{AssociationConfig, CongestionControl, PathAddress, PathConfig, PathState, PathStatus};
 
 /// A path.
 #[derive(Debug)]
@@ -39,6 +41,7 @@ pub(crate) struct Path {
     /// A chunk of a large packet whose fate tells whether such packets get through.
     large_packet: Option<Tsn>,
     rtt: RoundTripTime,
+    congestion_control: CongestionControl,
     congestion: Box<dyn CongestionController>,
     /// Bytes of DATA chunks in flight on this path.
     flight: usize,
@@ -95,7 +98,8 @@ impl Path {
             abandoned: false,
             rtt: RoundTripTime::new(in_force),
             settings,
-            congestion: controller(mtu.plpmtu(), address.remote),
+            congestion_control: config.congestion_control,
+            congestion: controller(mtu.plpmtu(), address.remote, config),
             mtu,
             mtu_probe: None,
             large_packet: None,
@@ -140,7 +144,7 @@ impl Path {
     /// packet whose verification tag was right (RFC 6951 sections 5.4 and 5.6).
     pub(crate) fn learn(&mut self, from: PathAddress, config: &AssociationConfig) {
         if self.address.local != from.local {
-            self.route_changed();
+            self.route_changed(config);
         }
         self.address = from;
         self.configure_mtu(config);
@@ -191,10 +195,16 @@ impl Path {
     }
 
     /// Section 7.2.5.2: another source address may mean another route.
-    fn route_changed(&mut self) {
+    fn route_changed(&mut self, config: &AssociationConfig) {
         if self.data_sent.is_some() {
-            self.congestion = controller(self.mtu.plpmtu(), self.address.remote);
+            self.restart_congestion_control(config);
         }
+    }
+
+    /// Begins anew with the controller that is set.
+    fn restart_congestion_control(&mut self, config: &AssociationConfig) {
+        self.congestion_control = config.congestion_control;
+        self.congestion = controller(self.mtu.plpmtu(), self.address.remote, config);
     }
 
     /// Whether it is usable.
@@ -346,6 +356,7 @@ impl Path {
         &mut self,
         now: Instant,
         in_fast_recovery: bool,
+        coupled: &CoupledPaths,
         config: &AssociationConfig,
     ) {
         if self.sack.acknowledged == 0 {
@@ -354,17 +365,21 @@ impl Path {
         self.last_received = Some(now);
         // Rule C4: once a round trip, that is from chunks that were sent after the last time. The
         // latest chunk of a SACK has waited least for acknowledgements that were lost.
+        if let Some(sent) = self.sack.measures_from {
+            self.rtt.observe(now.saturating_duration_since(sent));
+        }
         if let Some(sent) = self.sack.measures_from
             && self.measured.is_none_or(|measured| measured <= sent)
         {
             self.measure(now, now.saturating_duration_since(sent), config);
         }
-        self.congestion.on_acknowledged(AckedBytes {
+        let acked = AckedBytes {
             acknowledged: self.sack.acknowledged,
             flight_before: self.sack.flight_before,
             all_acknowledged: self.flight == 0,
-            in_fast_recovery,
-        });
+        };
+        let conditions = conditions(now, &self.rtt, in_fast_recovery, coupled);
+        self.congestion.on_acknowledged(acked, &conditions);
         if self.flight == 0 {
             self.t3_rtx = None;
         } else if self.sack.earliest {
@@ -379,12 +394,32 @@ impl Path {
 
     /// The SACK led to a chunk being marked for fast retransmission; the window is reduced for the
     /// first one when the association is only now entering Fast Recovery.
-    pub(crate) fn chunk_lost(&mut self, chunk_size: usize, enters_fast_recovery: bool) {
+    pub(crate) fn chunk_lost(
+        &mut self,
+        now: Instant,
+        chunk_size: usize,
+        enters_fast_recovery: bool,
+        coupled: &CoupledPaths,
+    ) {
         self.chunk_left_flight(chunk_size);
         if enters_fast_recovery && !self.sack.reduced {
             self.sack.reduced = true;
-            self.congestion.on_fast_retransmit();
+            let conditions = conditions(now, &self.rtt, false, coupled);
+            self.congestion.on_congestion_event(&conditions);
         }
+    }
+
+    /// What coupled controllers of other paths have to know of this one; `None` where controllers are not
+    /// coupled, or the path carries no data now.
+    pub(crate) fn coupled(&self, now: Instant) -> Option<CoupledPath> {
+        let carries_data = self.flight > 0
+            || self.sack.acknowledged > 0
+            || self
+                .data_sent
+                .is_some_and(|sent| now < sent + self.rtt.rto());
+        let srtt = self.rtt.srtt().filter(|_| carries_data)?;
+        let coupled = self.congestion.coupled()?;
+        Some(CoupledPath { srtt, ..coupled })
     }
 
     // --- T3-rtx ---
@@ -408,7 +443,13 @@ impl Path {
 
     /// T3-rtx expired (rules E1 and E2 of section 6.3.3). A zero window probe that is not
     /// answered leaves the congestion window alone (section 6.1 A).
-    pub(crate) fn t3_rtx_expired(&mut self, window_probe: bool, config: &AssociationConfig) {
+    pub(crate) fn t3_rtx_expired(
+        &mut self,
+        now: Instant,
+        window_probe: bool,
+        coupled: &CoupledPaths,
+        config: &AssociationConfig,
+    ) {
         self.t3_rtx = None;
         self.rtt.back_off(self.settings.in_force(config));
         let is_large_lost = self.large_packet.take().is_some() && !window_probe;
@@ -417,7 +458,8 @@ impl Path {
             self.mtu_changed();
         }
         if !window_probe {
-            self.congestion.on_timeout();
+            let conditions = conditions(now, &self.rtt, false, coupled);
+            self.congestion.on_timeout(&conditions);
         }
     }
 
@@ -459,6 +501,7 @@ impl Path {
             state: self.state,
             srtt: self.rtt.srtt(),
             rto: self.rtt.rto(),
+            congestion_control: self.congestion_control,
             cwnd: self.congestion.cwnd(),
             ssthresh: self.congestion.ssthresh(),
             mtu: self.mtu.plpmtu(),
@@ -485,8 +528,28 @@ fn overhead_of(address: PathAddress) -> usize {
     ip_header + udp_header
 }
 
-fn controller(mtu: usize, remote: IpAddr) -> Box<dyn CongestionController> {
-    Box::new(Rfc9260::new(pmdcs(mtu), remote.is_ipv6()))
+fn controller(
+    mtu: usize,
+    remote: IpAddr,
+    config: &AssociationConfig,
+) -> Box<dyn CongestionController> {
+    config
+        .congestion_control
+        .controller(pmdcs(mtu), remote.is_ipv6())
+}
+
+fn conditions<'a>(
+    now: Instant,
+    rtt: &RoundTripTime,
+    in_recovery: bool,
+    coupled: &'a CoupledPaths,
+) -> PathConditions<'a> {
+    PathConditions {
+        now,
+        rtt: rtt.summary(),
+        in_recovery,
+        coupled,
+    }
 }
 
 /// What is left of an SCTP packet for DATA chunks, a multiple of four.

@@ -1,7 +1,10 @@
 //! The list of an association's paths, which are found by their [`PathId`]s.
 
+use std::time::Instant;
+
 use super::path::Path;
 use super::path_id::PathId;
+use crate::congestion::CoupledPaths;
 
 /// The paths of an association, in the order in which they were added. They are few: looking at one after
 /// another finds one.
@@ -13,6 +16,8 @@ pub(crate) struct Paths {
     next_id: Option<PathId>,
     /// Bytes of the AUTH chunk that packets with user data carry beside it.
     auth_length: usize,
+    /// What coupled congestion controllers know of each other.
+    coupled: CoupledPaths,
 }
 
 impl Paths {
@@ -22,6 +27,7 @@ impl Paths {
             list: Vec::new(),
             next_id: Some(PathId::FIRST),
             auth_length: 0,
+            coupled: CoupledPaths::default(),
         }
     }
 
@@ -78,6 +84,31 @@ impl Paths {
     /// The same, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
         self.list.iter_mut()
+    }
+
+    /// The path of that id, and what coupled controllers know of all paths `now`.
+    pub(crate) fn get_mut_coupled(
+        &mut self,
+        id: PathId,
+        now: Instant,
+    ) -> Option<(&mut Path, &CoupledPaths)> {
+        self.refresh_coupled(now);
+        let path = self.list.iter_mut().find(|path| path.id() == id)?;
+        Some((path, &self.coupled))
+    }
+
+    /// All paths, and what coupled controllers know of them `now`.
+    pub(crate) fn iter_mut_coupled(
+        &mut self,
+        now: Instant,
+    ) -> (impl Iterator<Item = &mut Path>, &CoupledPaths) {
+        self.refresh_coupled(now);
+        (self.list.iter_mut(), &self.coupled)
+    }
+
+    fn refresh_coupled(&mut self, now: Instant) {
+        self.coupled
+            .refresh(self.list.iter().filter_map(|path| path.coupled(now)));
     }
 
     /// The path after `id`, which may have been removed; the first one after `None`. A loop by it goes

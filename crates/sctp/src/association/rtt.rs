@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::PathConfig;
+use crate::congestion::PathRtt;
 
 /// The clock granularity G of rule G1.
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -11,6 +12,8 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone)]
 pub(crate) struct RoundTripTime {
     smoothed: Option<Smoothed>,
+    latest: Duration,
+    min: Duration,
     rto: Duration,
 }
 
@@ -25,6 +28,8 @@ impl RoundTripTime {
     pub(crate) fn new(config: &PathConfig) -> RoundTripTime {
         RoundTripTime {
             smoothed: None,
+            latest: Duration::ZERO,
+            min: Duration::MAX,
             rto: config.rto_initial.min(config.rto_max),
         }
     }
@@ -34,13 +39,29 @@ impl RoundTripTime {
         self.smoothed.map(|smoothed| smoothed.srtt)
     }
 
+    /// What the measurements say together; `None` before the first one.
+    pub(crate) fn summary(&self) -> Option<PathRtt> {
+        self.smoothed.map(|smoothed| PathRtt {
+            smoothed: smoothed.srtt,
+            latest: self.latest,
+            min: self.min,
+        })
+    }
+
     /// The retransmission timeout, backed off as it may be.
     pub(crate) fn rto(&self) -> Duration {
         self.rto
     }
 
+    /// Notes a round-trip time that SRTT need not count: of several in one round trip it counts one (rule C4).
+    pub(crate) fn observe(&mut self, rtt: Duration) {
+        self.latest = rtt;
+        self.min = self.min.min(rtt);
+    }
+
     /// Takes in a measurement (rules C2, C3, C6, C7). It ends any back-off.
     pub(crate) fn measure(&mut self, rtt: Duration, config: &PathConfig) {
+        self.observe(rtt);
         let smoothed = match self.smoothed {
             None => Smoothed {
                 srtt: rtt,
@@ -100,6 +121,9 @@ mod tests {
         // RTTVAR = 3/4 * 50 + 1/4 * 80 = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110.
         assert_eq!(rtt.srtt(), Some(milliseconds(110)));
         assert_eq!(rtt.rto(), milliseconds(340));
+        rtt.measure(milliseconds(150), &config);
+        let summary = rtt.summary().map(|summary| (summary.latest, summary.min));
+        assert_eq!(summary, Some((milliseconds(150), milliseconds(100))));
     }
 
     #[test]

@@ -474,17 +474,18 @@ impl Sender {
     /// the path `next`.
     pub(crate) fn handle_t3_rtx(
         &mut self,
+        now: Instant,
         path: PathId,
         next: PathId,
         paths: &mut Paths,
         config: &AssociationConfig,
     ) {
         let window_closed = self.is_window_closed();
-        let Some(path_state) = paths.get_mut(path) else {
+        let Some((path_state, coupled)) = paths.get_mut_coupled(path, now) else {
             return;
         };
         let is_probe = matches!(self.probe, WindowProbe::Sent(_));
-        path_state.t3_rtx_expired(is_probe, config);
+        path_state.t3_rtx_expired(now, is_probe, coupled, config);
         // The interval between window probes has to grow although the peer answers.
         if !window_closed && next == path {
             path_state.measure_beside_retransmission();

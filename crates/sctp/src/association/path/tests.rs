@@ -34,7 +34,7 @@ fn grow(path: &mut Path) {
     path.begin_sack();
     path.flight = 0;
     path.sack.acknowledged = 10_000;
-    path.finish_sack(Instant::now(), false, &config());
+    path.finish_sack(Instant::now(), false, &CoupledPaths::default(), &config());
 }
 
 fn rng() -> ChaCha12Rng {
@@ -78,7 +78,7 @@ fn measures_once_a_round_trip_from_the_latest_chunk() {
         for &measures_from in measures_from {
             path.chunk_acknowledged(acknowledged(measures_from), true);
         }
-        path.finish_sack(now, false, &config());
+        path.finish_sack(now, false, &CoupledPaths::default(), &config());
         path.status().srtt
     };
     let first = Some(Duration::from_millis(20));
@@ -101,14 +101,14 @@ fn a_measurement_ends_the_back_off_before_t3_rtx_starts_anew() {
     let now = Instant::now();
     path.chunk_sent(now, 100);
     for _ in 0..3 {
-        path.t3_rtx_expired(false, &config);
+        path.t3_rtx_expired(now, false, &CoupledPaths::default(), &config);
     }
     assert_eq!(path.rto(), config.path.rto_initial * 8);
     path.chunk_sent(now, 100);
     path.begin_sack();
     path.chunk_acknowledged(acknowledged(Some(now)), true);
     let later = now + Duration::from_millis(20);
-    path.finish_sack(later, false, &config);
+    path.finish_sack(later, false, &CoupledPaths::default(), &config);
     assert_eq!(path.t3_rtx(), Some(later + config.path.rto_min));
 }
 

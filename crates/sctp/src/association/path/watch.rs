@@ -261,6 +261,9 @@ impl Path {
         config: &AssociationConfig,
     ) {
         self.configure_mtu(config);
+        if self.congestion_control != config.congestion_control {
+            self.restart_congestion_control(config);
+        }
         if matches!(self.state, PathState::Active | PathState::PotentiallyFailed) {
             self.mtu.start();
         }

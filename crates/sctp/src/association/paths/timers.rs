@@ -49,7 +49,7 @@ impl Association {
         }
         let next = self.alternate_path(path_id);
         self.sender
-            .handle_t3_rtx(path_id, next, &mut self.paths, context.config);
+            .handle_t3_rtx(context.now, path_id, next, &mut self.paths, context.config);
         self.begin_burst();
     }
 

@@ -135,8 +135,9 @@ impl Sender {
                 path.earliest_acknowledged();
             }
         }
-        for path in paths.iter_mut() {
-            path.finish_sack(now, was_in_fast_recovery, config);
+        let (coupled_paths, coupled) = paths.iter_mut_coupled(now);
+        for path in coupled_paths {
+            path.finish_sack(now, was_in_fast_recovery, coupled, config);
         }
         for (path, size) in reneged {
             if let Some(path) = paths.get_mut(path) {
@@ -152,8 +153,8 @@ impl Sender {
         if let Some(first_path) = summary.fast_retransmit {
             let enters = self.fast_recovery_exit.is_none();
             for (path, size) in lost {
-                if let Some(path) = paths.get_mut(path) {
-                    path.chunk_lost(size, enters);
+                if let Some((path, coupled)) = paths.get_mut_coupled(path, now) {
+                    path.chunk_lost(now, size, enters, coupled);
                 }
             }
             if enters {

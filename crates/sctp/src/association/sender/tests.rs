@@ -259,6 +259,7 @@ fn a_window_probe_waits_for_an_rto_and_is_sent_again_when_the_window_opens() {
     let cwnd = sending.cwnd();
     assert!(!sending.sender.t3_rtx_is_error());
     sending.sender.handle_t3_rtx(
+        Instant::now(),
         PathId::FIRST,
         PathId::FIRST,
         &mut sending.paths,
@@ -269,6 +270,7 @@ fn a_window_probe_waits_for_an_rto_and_is_sent_again_when_the_window_opens() {
     // The next one that nobody answers does.
     assert!(sending.sender.t3_rtx_is_error());
     sending.sender.handle_t3_rtx(
+        Instant::now(),
         PathId::FIRST,
         PathId::FIRST,
         &mut sending.paths,
@@ -290,6 +292,7 @@ fn a_timeout_sends_the_earliest_chunks_in_one_packet() {
     sending.path().begin_burst();
     assert!(sending.sender.t3_rtx_is_error());
     sending.sender.handle_t3_rtx(
+        Instant::now(),
         PathId::FIRST,
         PathId::FIRST,
         &mut sending.paths,

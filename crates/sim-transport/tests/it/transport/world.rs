@@ -3,7 +3,7 @@
 use link::{Link, LinkConfig};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
-use sctp::EndpointConfig;
+use sctp::{AssociationStatistics, AssociationStatus, EndpointConfig};
 use sim::{HostId, Simulation, Stalled};
 use sim_transport::{FlowId, Load, TcpConfig, TransportHost};
 use std::net::{IpAddr, SocketAddr};
@@ -77,6 +77,27 @@ impl World {
         let flow = client.open_sctp(now, PORT, &[address(2)], PORT).unwrap();
         client.set_load(now, flow, load);
         flow
+    }
+
+    /// The state of the association of a flow of the client.
+    pub(crate) fn status(&self, flow: FlowId) -> AssociationStatus {
+        let client = self.simulation.host(self.client);
+        client.sctp_status(flow).expect("an association")
+    }
+
+    /// The counters of the association of a flow of the client.
+    pub(crate) fn statistics(&self, flow: FlowId) -> AssociationStatistics {
+        let client = self.simulation.host(self.client);
+        let (port, id) = client.association(flow).expect("an association");
+        let endpoint = client.endpoint(port).expect("an endpoint");
+        endpoint.association_statistics(id).expect("its counters")
+    }
+
+    /// Packets that the link to the server had no room for.
+    pub(crate) fn dropped(&self) -> u64 {
+        let network = self.simulation.network();
+        let statistics = network.link_statistics(address(1), address(2));
+        statistics.expect("a link").queue_full_packets
     }
 
     /// Runs until so long after the beginning.
