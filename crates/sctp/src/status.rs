@@ -102,8 +102,10 @@ pub struct AssociationStatistics {
     pub data_chunks_received: u64,
     /// DATA chunks retransmitted after T3-rtx expired.
     pub retransmitted_by_timeout: u64,
-    /// DATA chunks retransmitted by fast retransmit.
+    /// DATA chunks retransmitted before T3-rtx expired.
     pub retransmitted_fast: u64,
+    /// Those among them that were not known to be lost: tail loss probes (RFC 8985 section 7).
+    pub tail_loss_probes: u64,
     /// How often T3-rtx expired (section 6.3.3).
     pub t3_expiries: u64,
     /// How long it ran each time that it did, summed: the retransmission timeouts that were waited for.
@@ -132,8 +134,10 @@ pub struct EndpointStatistics {
     pub bytes_received: u64,
     /// DATA chunks retransmitted after T3-rtx expired.
     pub retransmitted_by_timeout: u64,
-    /// DATA chunks retransmitted by fast retransmit.
+    /// DATA chunks retransmitted before T3-rtx expired.
     pub retransmitted_fast: u64,
+    /// Those among them that were not known to be lost: tail loss probes (RFC 8985 section 7).
+    pub tail_loss_probes: u64,
     /// How often T3-rtx expired (section 6.3.3).
     pub t3_expiries: u64,
     /// How long it ran each time that it did, summed: the retransmission timeouts that were waited for.

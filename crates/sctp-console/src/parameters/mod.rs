@@ -9,9 +9,12 @@ mod words;
 
 use std::fmt::Write;
 
-use sctp_net::{ConfigError, EndpointConfig};
+use sctp_net::{ConfigError, EndpointConfig, Profile, UnknownProfile};
 
 pub use table::{PARAMETERS, Parameter};
+
+/// The name by which the settings of a profile are made.
+const PROFILE: &str = "profile";
 
 /// Why a setting was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +61,7 @@ pub enum SettingError {
 }
 
 impl Parameter {
-    /// Makes one setting, written `name=value`.
+    /// Makes one setting, written `name=value`; `profile=name` makes several, those of a [`Profile`].
     ///
     /// # Errors
     ///
@@ -68,6 +71,18 @@ impl Parameter {
             .split_once('=')
             .ok_or_else(|| SettingError::NoValue(shortened(setting)))?;
         let (name, value) = (name.trim(), value.trim());
+        if name == PROFILE {
+            let profile: Profile =
+                value
+                    .parse()
+                    .map_err(|error: UnknownProfile| SettingError::InvalidValue {
+                        name: PROFILE,
+                        value: shortened(value),
+                        expected: error.to_string(),
+                    })?;
+            *config = std::mem::take(config).profile(profile);
+            return Ok(());
+        }
         let parameter = Parameter::find(name)?;
         parameter
             .field
@@ -131,7 +146,8 @@ impl Parameter {
         let defaults = EndpointConfig::default();
         let mut text = String::from(
             "Protocol parameters, for --set name=value. Times are written with their unit (200ms, 1.5s,\n\
-             10min), bytes may have k, M or G (of 1024).\n\n",
+             10min), bytes may have k, M or G (of 1024). profile=rfc9260 and profile=signalling set timers\n\
+             and loss recovery together.\n\n",
         );
         for parameter in PARAMETERS {
             let Parameter {
@@ -260,6 +276,7 @@ mod tests {
             "name" => ["wfq", "rr"],
             "path scheduler" => ["min-rtt", "blest"],
             "none|send|receive|both" => ["send", "both"],
+            "gap-reports|rack-tlp" => ["gap-reports", "rack-tlp"],
             "chunk types|none" => ["data,i-data", "130"],
             "algorithms" => ["sha-1,sha-256", "sha-1"],
             "none|dtls|tests" => ["dtls", "tests"],
@@ -340,6 +357,18 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_makes_several_settings() {
+        let mut config = EndpointConfig::default();
+        for setting in ["profile=signalling", "rto_min=100ms"] {
+            Parameter::set(&mut config, setting).unwrap();
+        }
+        let expected = EndpointConfig::default()
+            .profile(Profile::Signalling)
+            .rto_min(std::time::Duration::from_millis(100));
+        assert_eq!(config, expected);
+    }
+
+    #[test]
     fn a_wrong_name_brings_the_nearest_ones() {
         let nearest = |setting: &str| match Parameter::set(&mut EndpointConfig::default(), setting)
         {
@@ -370,6 +399,8 @@ mod tests {
         assert!(error("stream_scheduler=lifo").contains("fcfs"));
         assert!(error("path_scheduler=lifo").contains("blest"));
         assert!(error("buffer_splitting=all").contains("both"));
+        assert!(error("loss_detection=guess").contains("rack-tlp"));
+        assert!(error("profile=sip").contains("signalling"));
         assert!(error("re_configuration_policy=some").contains("add-streams"));
         assert!(error("default_pr_policy=rtx").contains("rtx:2"));
         assert!(error("auth_chunks=256").contains("i-data"));

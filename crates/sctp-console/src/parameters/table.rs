@@ -24,6 +24,48 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Every parameter, in the order in which they are told.
 pub const PARAMETERS: &[Parameter] = &[
     Parameter {
+        name: "loss_detection",
+        meaning: "how losses are found before T3-rtx expires: gap-reports or rack-tlp",
+        section: "RFC 9260 7.2.4, RFC 8985",
+        field: Field::Words(words::LOSS_DETECTION),
+    },
+    Parameter {
+        name: "early_retransmit",
+        meaning: "fewer gap reports are enough where fewer than four chunks are outstanding",
+        section: "RFC 5827",
+        field: Field::Flag(|config| &mut config.association.recovery.early_retransmit),
+    },
+    Parameter {
+        name: "prr",
+        meaning: "with rack-tlp, the flight goes down to the new window evenly",
+        section: "RFC 6937",
+        field: Field::Flag(|config| &mut config.association.recovery.prr),
+    },
+    Parameter {
+        name: "f_rto",
+        meaning: "whether a timeout that was for nothing is undone",
+        section: "RFC 5682",
+        field: Field::Flag(|config| &mut config.association.recovery.f_rto),
+    },
+    Parameter {
+        name: "rto_restart",
+        meaning: "with little in flight, T3-rtx counts from when the earliest chunk was sent",
+        section: "RFC 7765",
+        field: Field::Flag(|config| &mut config.association.recovery.rto_restart),
+    },
+    Parameter {
+        name: "thin_linear_timeouts",
+        meaning: "with little in flight, six timeouts in a row are equally long",
+        section: "",
+        field: Field::Flag(|config| &mut config.association.recovery.thin_linear_timeouts),
+    },
+    Parameter {
+        name: "thin_alternate_path",
+        meaning: "with little in flight, retransmissions take another path",
+        section: "RFC 9260 6.4",
+        field: Field::Flag(|config| &mut config.association.recovery.thin_alternate_path),
+    },
+    Parameter {
         name: "rto_initial",
         meaning: "retransmission timeout of a path before its first measurement (RTO.Initial)",
         section: "RFC 9260 6.3.1, 16",

@@ -2,7 +2,8 @@
 
 use sctp::packet::{ChunkType, HmacIdentifier};
 use sctp::{
-    UnknownBufferSplitting, UnknownExtension, UnknownPathScheduler, UnknownStreamScheduler,
+    UnknownBufferSplitting, UnknownExtension, UnknownLossDetection, UnknownPathScheduler,
+    UnknownStreamScheduler,
 };
 use sctp_net::{EndpointConfig, ErrorDetectionMethod, PrPolicy, ReConfigurationPolicy};
 
@@ -33,6 +34,18 @@ pub(super) const DEFAULT_PR_POLICY: Words = Words {
         PrPolicy::LimitedRetransmissions(times) => format!("rtx:{times}"),
         PrPolicy::Priority(priority) => format!("prio:{priority}"),
     },
+};
+
+/// How losses are found.
+pub(super) const LOSS_DETECTION: Words = Words {
+    unit: "gap-reports|rack-tlp",
+    set: |config, text| {
+        let detection = text.parse();
+        config.association.recovery.loss_detection =
+            detection.map_err(|error: UnknownLossDetection| error.to_string())?;
+        Ok(())
+    },
+    show: |config| config.association.recovery.loss_detection.to_string(),
 };
 
 /// The scheduler of streams.

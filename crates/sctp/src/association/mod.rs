@@ -2,7 +2,7 @@
 //!
 //! - `setup`, `capabilities` and `cookie`: the handshake,
 //! - `transmit_queue` with its streams and schedulers, and `outstanding` with `gap_blocks`, both of
-//!   `message_fragment`s, joined by `sender`: what goes out,
+//!   `message_fragment`s, joined by `sender`: what goes out; `loss`: how losses are found and mended,
 //! - `received_tsns`, `reassembly`, `shared_copies`, `streams` and `acknowledge`, joined by `receiver`:
 //!   what comes in,
 //! - `local_addresses`: our own ones,
@@ -35,6 +35,7 @@ mod karn;
 mod keys;
 mod limit;
 mod local_addresses;
+mod loss;
 mod message_fragment;
 mod message_key;
 mod output;
@@ -201,6 +202,7 @@ impl Association {
                 config.outbound_streams,
                 0,
                 config.stream_scheduler,
+                config.recovery.loss_detection,
             ),
             setup: Some(Box::new(Setup::new())),
             shutdown: Shutdown::default(),
@@ -266,6 +268,7 @@ impl Association {
                 cookie.capabilities.outbound_streams,
                 cookie.peer_a_rwnd,
                 config.stream_scheduler,
+                config.recovery.loss_detection,
             ),
             setup: None,
             shutdown: Shutdown::default(),
@@ -529,6 +532,9 @@ impl Association {
         earliest.consider(self.setup.as_ref().and_then(|setup| setup.timeout()));
         earliest.consider(self.receiver.sack_deadline());
         earliest.consider(self.sender.probe_timeout());
+        if self.may_send_data() {
+            earliest.consider(self.sender.loss_timeout());
+        }
         earliest.consider(self.shutdown.timeout());
         earliest.consider(self.control.timeout());
         for path in self.paths.iter() {
@@ -549,6 +555,15 @@ impl Association {
         self.handle_setup_timeout(context);
         self.receiver.handle_timeout(now);
         self.sender.handle_probe_timeout(now);
+        if self.may_send_data() {
+            self.sender.handle_loss_timeout(
+                now,
+                self.routing.current,
+                &mut self.paths,
+                context.config,
+            );
+            self.move_thin_retransmissions(context.config);
+        }
         self.handle_shutdown_timeout(context);
         if self.state != AssociationState::Closed {
             self.handle_request_timeouts(context);

@@ -159,7 +159,7 @@ impl Association {
             return Some(asconf);
         }
         self.put_shutdown_off(context);
-        let data_path = self.data_path();
+        let data_path = self.data_path(context.config);
         let path_id = self.next_path(data_path, context.config)?;
         self.bundle(path_id, data_path == Some(path_id), context, buffer)
     }
@@ -467,8 +467,10 @@ impl Association {
         self.statistics.data_chunks_sent += counts.chunks;
         self.statistics.retransmitted_by_timeout += counts.retransmitted_by_timeout;
         self.statistics.retransmitted_fast += counts.retransmitted_fast;
+        self.statistics.tail_loss_probes += counts.probes;
         context.statistics.retransmitted_by_timeout += counts.retransmitted_by_timeout;
         context.statistics.retransmitted_fast += counts.retransmitted_fast;
+        context.statistics.tail_loss_probes += counts.probes;
         counts.first
     }
 
@@ -478,11 +480,11 @@ impl Association {
     }
 
     /// The path that DATA goes to now, if it may go anywhere.
-    fn data_path(&mut self) -> Option<PathId> {
+    fn data_path(&mut self, config: &AssociationConfig) -> Option<PathId> {
         if !self.may_send_data() {
             return None;
         }
-        let path_id = self.next_data_path();
+        let path_id = self.next_data_path(config);
         self.is_open(path_id).then_some(path_id)
     }
 

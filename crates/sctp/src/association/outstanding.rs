@@ -2,34 +2,25 @@
 //! 7.2.4): a ring indexed by TSN.
 //!
 //! This part knows which chunk is in flight on which path, acknowledged, or lost. Of time it knows
-//! only when each chunk was first sent, and nothing of windows or timers.
+//! only when each chunk was last sent, and nothing of windows or timers.
 
 mod abandonment;
 mod non_renegable;
+mod transmissions;
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::gap_blocks::{OffsetRange, for_each_only_in, read_gaps, rebase};
 use super::karn::Karn;
+use super::loss::Loss;
+use super::loss::gap_reports::{MissIndications, MissRule};
 use super::message_fragment::MessageFragment;
 use super::path_id::PathId;
 use crate::packet::{GapAckBlock, Tsn};
 use abandonment::LimitWatch;
 
 pub(crate) use abandonment::{AbandonedMessage, SentMessage};
-
-/// The third miss indication is the one that counts (section 7.2.4).
-const MISS_INDICATIONS: u8 = 3;
-
-/// Why a chunk was declared lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// T3-rtx expired (section 6.3.3).
-    Timeout,
-    /// Miss indications (section 7.2.4).
-    FastRetransmit,
-}
 
 /// Where a chunk stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,14 +48,14 @@ struct OutstandingChunk {
     next_path: PathId,
     /// It was sent on more than one path: nobody knows which of them its acknowledgement proves.
     moved: bool,
-    first_sent: Instant,
+    /// When it was sent last, or came in flight again.
+    sent: Instant,
     state: ChunkState,
-    miss_indications: u8,
-    fast_retransmitted: bool,
+    misses: MissIndications,
+    /// The peer took its acknowledgement back, or so it seemed.
+    reneged: bool,
     /// How often it was sent again.
     retransmissions: u32,
-    /// A miss indication counts only when it comes from a TSN sent after this chunk last was.
-    counts_from: Tsn,
 }
 
 impl OutstandingChunk {
@@ -75,12 +66,11 @@ impl OutstandingChunk {
             path,
             next_path: path,
             moved: false,
-            first_sent: now,
+            sent: now,
             state: ChunkState::InFlight,
-            miss_indications: 0,
-            fast_retransmitted: false,
+            misses: MissIndications::new(tsn),
+            reneged: false,
             retransmissions: 0,
-            counts_from: tsn,
         }
     }
 
@@ -99,8 +89,14 @@ impl OutstandingChunk {
             path: self.path,
             chunk_size: self.fragment.chunk_size(),
             in_flight: self.state == ChunkState::InFlight,
+            lost: match self.state {
+                ChunkState::Lost(loss) => Some(loss),
+                _ => None,
+            },
             moved: self.moved,
-            measures_from: karn.is_unambiguous(tsn).then_some(self.first_sent),
+            sent: self.sent,
+            ambiguous: self.retransmissions > 0 || self.reneged,
+            measures_from: karn.is_unambiguous(tsn).then_some(self.sent),
         }
     }
 }
@@ -115,8 +111,15 @@ pub(crate) struct Acknowledged {
     pub(crate) chunk_size: usize,
     /// Whether it was counted in flight.
     pub(crate) in_flight: bool,
+    /// Why it was to be sent again, if it was.
+    pub(crate) lost: Option<Loss>,
     /// Whether it was sent on more than one path.
     pub(crate) moved: bool,
+    /// When it was sent last.
+    pub(crate) sent: Instant,
+    /// Whether its acknowledgement may be that of an earlier transmission, or an earlier acknowledgement
+    /// that comes again.
+    pub(crate) ambiguous: bool,
     /// When it was sent, if its acknowledgement measures the round-trip time (section 6.3.1, rule
     /// C5).
     pub(crate) measures_from: Option<Instant>,
@@ -129,6 +132,8 @@ pub(crate) struct SackSummary {
     pub(crate) advanced: bool,
     /// Something was acknowledged for the first time.
     pub(crate) newly_acknowledged: bool,
+    /// The highest TSN that was.
+    pub(crate) highest: Option<Tsn>,
     /// The peer has skipped what was abandoned.
     pub(crate) skipped: bool,
     /// Chunks were marked for fast retransmission; the path of the first one.
@@ -227,6 +232,11 @@ impl OutstandingData {
             .any(|chunk| chunk.fragment.shared_key == Some(key))
     }
 
+    /// Whether the last SACK acknowledged something by Gap Ack Blocks.
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.acknowledged.is_empty()
+    }
+
     /// Whether chunks are marked for retransmission.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost_count > 0
@@ -317,6 +327,16 @@ impl OutstandingData {
             .map(|chunk| chunk.next_path)
     }
 
+    /// Whether the chunk that [`Self::next_lost`] gives is to be sent again on `path`.
+    pub(crate) fn next_lost_is_on(&self, path: PathId) -> bool {
+        let mut lost = self.lost.iter().filter_map(|tsn| {
+            let index = (*tsn >= self.first).then(|| tsn.distance_from(self.first))?;
+            let chunk = self.chunks.get(index as usize)?;
+            matches!(chunk.state, ChunkState::Lost(_)).then_some(chunk.next_path)
+        });
+        lost.next() == Some(path)
+    }
+
     /// The earliest chunk that was sent last on each of these paths and is not acknowledged. One
     /// walk for all of them, which ends with the last one found.
     pub(crate) fn earliest_on_each(&self, mut paths: Vec<PathId>) -> Vec<(PathId, Tsn)> {
@@ -370,9 +390,9 @@ impl OutstandingData {
         }
     }
 
-    /// Notes that the chunk that [`Self::next_lost`] gave goes out again on `path`; tells why it
+    /// Notes that the chunk that [`Self::next_lost`] gave goes out again `now` on `path`; tells why it
     /// was lost.
-    pub(crate) fn retransmit(&mut self, tsn: Tsn, path: PathId) -> Option<Loss> {
+    pub(crate) fn retransmit(&mut self, now: Instant, tsn: Tsn, path: PathId) -> Option<Loss> {
         let next_tsn = self.next_tsn();
         let index = tsn.distance_from(self.first) as usize;
         let chunk = self.chunks.get_mut(index)?;
@@ -382,9 +402,9 @@ impl OutstandingData {
         chunk.state = ChunkState::InFlight;
         chunk.moved |= chunk.path != path;
         chunk.path = path;
-        chunk.miss_indications = 0;
+        chunk.sent = now;
+        chunk.misses.retransmitted(next_tsn);
         chunk.retransmissions = chunk.retransmissions.saturating_add(1);
-        chunk.counts_from = next_tsn;
         self.bytes_in_flight += chunk.fragment.payload.len();
         self.lost_count -= 1;
         self.karn.retransmitted(tsn, next_tsn);
@@ -432,17 +452,20 @@ impl OutstandingData {
         }
     }
 
-    /// Takes in a SACK (sections 6.2.1 and 7.2.4). `on_acknowledged` hears each chunk that is
-    /// newly acknowledged, `on_lost` path and size of each that is marked for fast
-    /// retransmission. `on_reneged` hears path and size of each that is in flight again.
+    /// Takes in a SACK that comes `now` (sections 6.2.1 and 7.2.4). `on_acknowledged` hears each chunk that
+    /// is newly acknowledged, `on_lost` path and size of each that is marked for fast retransmission.
+    /// `on_reneged` hears path, size and TSN of each that is in flight again. Without `misses`, SACKs are no
+    /// miss indications.
+    #[expect(clippy::too_many_arguments, reason = "three of them are what it tells")]
     pub(crate) fn handle_sack(
         &mut self,
+        now: Instant,
         cumulative: Tsn,
         gaps: impl Iterator<Item = GapAckBlock>,
-        in_fast_recovery: bool,
+        misses: Option<MissRule>,
         mut on_acknowledged: impl FnMut(Acknowledged),
         mut on_lost: impl FnMut(PathId, usize),
-        mut on_reneged: impl FnMut(PathId, usize),
+        mut on_reneged: impl FnMut(PathId, usize, Tsn),
     ) -> Result<SackSummary, NeverSent> {
         let mut summary = SackSummary::default();
         let advance = cumulative.distance_from(self.cumulative_ack_point());
@@ -487,6 +510,7 @@ impl OutstandingData {
                 self.lost_count -= 1;
             }
             summary.newly_acknowledged = true;
+            summary.highest = Some(tsn);
             on_acknowledged(acknowledged);
         }
         self.karn.forget_below(self.first);
@@ -514,21 +538,20 @@ impl OutstandingData {
             }
             chunk.state = ChunkState::Acknowledged;
             summary.newly_acknowledged = true;
+            summary.highest = Some(tsn);
             highest_newly_acknowledged = Some(offset);
             on_acknowledged(acknowledged);
         });
         let highest_reported = reported.last().map(|range| range.last);
-        let miss_below = if in_fast_recovery && summary.advanced {
-            highest_reported
-        } else {
-            highest_newly_acknowledged
-        };
         let first = self.first;
-        let counts_a_miss = |chunk: &OutstandingChunk, offset| {
-            !chunk.fast_retransmitted
-                && miss_below
-                    .is_some_and(|limit| offset < limit && first + limit >= chunk.counts_from)
-        };
+        let miss_by = misses.and_then(|rule| {
+            let limit = if rule.in_fast_recovery && summary.advanced {
+                highest_reported?
+            } else {
+                highest_newly_acknowledged?
+            };
+            Some((rule, limit))
+        });
         for_each_only_in(&before, &reported, |offset| {
             let chunk = self.chunks.get_mut(offset as usize);
             let Some(chunk) = chunk.filter(|chunk| chunk.is_renegable()) else {
@@ -537,17 +560,21 @@ impl OutstandingData {
             // Acknowledged anew, without having been sent again, it would seem to have taken long.
             self.karn.retransmitted(first + offset, next_tsn);
             chunk.state = ChunkState::InFlight;
-            // Section 6.2.1 D iii: one miss indication, here or below.
-            chunk.miss_indications = u8::from(!counts_a_miss(chunk, offset));
+            // It may be that SACKs came in another order; if not, it has as long as any other chunk.
+            chunk.sent = now;
+            chunk.reneged = true;
+            let counts_below = miss_by
+                .is_some_and(|(_, limit)| offset < limit && chunk.misses.counts(first + limit));
+            chunk.misses.reneged(counts_below);
             self.bytes_in_flight += chunk.fragment.payload.len();
-            on_reneged(chunk.path, chunk.fragment.chunk_size());
+            on_reneged(chunk.path, chunk.fragment.chunk_size(), first + offset);
         });
 
         self.acknowledged = reported;
         self.scratch = before;
         self.scratch.clear();
-        if let Some(limit) = miss_below {
-            self.count_misses(limit, &mut summary, &mut on_lost);
+        if let Some((rule, limit)) = miss_by {
+            self.count_misses(rule, limit, &mut summary, &mut on_lost);
         }
         if self.lost_count == 0 {
             self.lost.clear();
@@ -562,6 +589,7 @@ impl OutstandingData {
     /// Gives every chunk below the offset `limit` that is not acknowledged a miss indication.
     fn count_misses(
         &mut self,
+        rule: MissRule,
         limit: u32,
         summary: &mut SackSummary,
         on_lost: &mut impl FnMut(PathId, usize),
@@ -586,12 +614,7 @@ impl OutstandingData {
                 chunk.state,
                 ChunkState::InFlight | ChunkState::Abandoned { in_flight: true }
             );
-            if !may_be_lost || chunk.fast_retransmitted || limit_tsn < chunk.counts_from {
-                continue;
-            }
-            chunk.miss_indications += 1;
-            if chunk.miss_indications >= MISS_INDICATIONS {
-                chunk.fast_retransmitted = true;
+            if may_be_lost && chunk.misses.count(limit_tsn, rule) {
                 summary.fast_retransmit.get_or_insert(chunk.path);
                 if chunk.is_abandoned() {
                     // It left the flight before; the window is to be reduced all the same (RFC 3758

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::heartbeats::Heartbeats;
 use super::local_addresses::Source;
+use super::loss::prr::Prr;
+use super::loss::thin;
 use super::outstanding::Acknowledged;
 use super::path_id::PathId;
 use super::path_mtu::{Limits, PathMtu};
@@ -43,6 +45,8 @@ pub(crate) struct Path {
     rtt: RoundTripTime,
     congestion_control: CongestionControl,
     congestion: Box<dyn CongestionController>,
+    /// In a recovery, where the rate is reduced in proportion (RFC 6937).
+    prr: Option<Prr>,
     /// Bytes of DATA chunks in flight on this path.
     flight: usize,
     /// What the SACK that is being processed says of this path.
@@ -50,6 +54,8 @@ pub(crate) struct Path {
     /// The flight when the present sending opportunity began (section 6.1 D).
     burst_base: usize,
     t3_rtx: Option<Instant>,
+    /// How often in a row it has expired without the timeout being doubled.
+    linear_timeouts: u32,
     /// When the round-trip time was measured last.
     measured: Option<Instant>,
     /// When data was sent last.
@@ -103,10 +109,12 @@ impl Path {
             mtu,
             mtu_probe: None,
             large_packet: None,
+            prr: None,
             flight: 0,
             sack: SackProgress::default(),
             burst_base: 0,
             t3_rtx: None,
+            linear_timeouts: 0,
             measured: None,
             data_sent: None,
             measurable_sent: None,
@@ -238,6 +246,16 @@ impl Path {
         self.rtt.srtt().unwrap_or(self.rtt.rto())
     }
 
+    /// SRTT; `None` before the first measurement.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.rtt.srtt()
+    }
+
+    /// When the round-trip time was measured last.
+    pub(crate) fn measured(&self) -> Option<Instant> {
+        self.measured
+    }
+
     /// Bytes of DATA chunks in flight.
     pub(crate) fn flight(&self) -> usize {
         self.flight
@@ -255,7 +273,11 @@ impl Path {
         let burst = self
             .burst_base
             .saturating_add(self.pmdcs().saturating_mul(config.max_burst as usize));
-        self.congestion.allows(self.flight) && self.flight < burst
+        let allows = match &self.prr {
+            None => self.congestion.allows(self.flight),
+            Some(prr) => prr.allows() || self.flight == 0,
+        };
+        allows && self.flight < burst
     }
 
     /// Whether no further packet may leave once a chunk of this size has.
@@ -266,7 +288,7 @@ impl Path {
     /// A chunk goes out for the first time.
     pub(crate) fn chunk_sent(&mut self, now: Instant, chunk_size: usize) {
         self.account_for_idle_time(now);
-        self.flight += chunk_size;
+        self.chunk_leaves(chunk_size);
         self.data_sent = Some(now);
         self.measurable_sent = Some(now);
         self.start_t3_rtx(now);
@@ -276,12 +298,19 @@ impl Path {
     /// (section 6.1).
     pub(crate) fn chunk_retransmitted(&mut self, now: Instant, chunk_size: usize, earliest: bool) {
         self.account_for_idle_time(now);
-        self.flight += chunk_size;
+        self.chunk_leaves(chunk_size);
         self.data_sent = Some(now);
         if earliest {
             self.t3_rtx = None;
         }
         self.start_t3_rtx(now);
+    }
+
+    fn chunk_leaves(&mut self, chunk_size: usize) {
+        self.flight += chunk_size;
+        if let Some(prr) = &mut self.prr {
+            prr.sent(chunk_size);
+        }
     }
 
     /// The chunk that goes out again was here before: what measures the path beside such
@@ -363,6 +392,7 @@ impl Path {
             return;
         }
         self.last_received = Some(now);
+        self.linear_timeouts = 0;
         // Rule C4: once a round trip, that is from chunks that were sent after the last time. The
         // latest chunk of a SACK has waited least for acknowledgements that were lost.
         if let Some(sent) = self.sack.measures_from {
@@ -409,6 +439,42 @@ impl Path {
         }
     }
 
+    /// A loss was detected of what was among `in_flight` bytes, and the window was not reduced for it.
+    pub(crate) fn loss_detected(
+        &mut self,
+        now: Instant,
+        in_flight: usize,
+        coupled: &CoupledPaths,
+        config: &AssociationConfig,
+    ) {
+        let conditions = conditions(now, &self.rtt, false, coupled);
+        self.congestion.on_congestion_event(&conditions);
+        self.prr = config.recovery.prr.then(|| Prr::new(in_flight));
+    }
+
+    /// The losses are known of the SACK that is processed: so much may be sent now (RFC 6937).
+    pub(crate) fn reduce_rate(&mut self, in_recovery: bool) {
+        if !in_recovery {
+            self.prr = None;
+        }
+        let pmdcs = self.pmdcs();
+        if let Some(prr) = &mut self.prr {
+            let ssthresh = self.congestion.ssthresh();
+            prr.acknowledged(self.sack.acknowledged, self.flight, ssthresh, pmdcs);
+        }
+    }
+
+    /// What the window was reduced for last had arrived.
+    pub(crate) fn loss_was_spurious(&mut self) {
+        self.congestion.on_spurious_loss();
+        self.prr = None;
+    }
+
+    /// Whether the SACK acknowledges something that was sent on this path.
+    pub(crate) fn made_progress(&self) -> bool {
+        self.sack.acknowledged > 0
+    }
+
     /// What coupled controllers of other paths have to know of this one; `None` where controllers are not
     /// coupled, or the path carries no data now.
     pub(crate) fn coupled(&self, now: Instant) -> Option<CoupledPath> {
@@ -436,6 +502,19 @@ impl Path {
         }
     }
 
+    /// Starts T3-rtx anew.
+    pub(crate) fn restart_t3_rtx(&mut self, now: Instant) {
+        self.t3_rtx = Some(now + self.rtt.rto());
+    }
+
+    /// RTO Restart (RFC 7765): where the SACK started T3-rtx anew, it counts from when the earliest chunk in
+    /// flight was `sent`.
+    pub(crate) fn restart_t3_rtx_from(&mut self, now: Instant, sent: Instant) {
+        if self.sack.earliest && self.flight > 0 {
+            self.t3_rtx = Some(thin::restarted(now, self.rtt.rto(), sent));
+        }
+    }
+
     /// Stops T3-rtx.
     pub(crate) fn stop_t3_rtx(&mut self) {
         self.t3_rtx = None;
@@ -451,7 +530,16 @@ impl Path {
         config: &AssociationConfig,
     ) {
         self.t3_rtx = None;
-        self.rtt.back_off(self.settings.in_force(config));
+        self.prr = None;
+        let is_linear = config.recovery.thin_linear_timeouts
+            && !window_probe
+            && self.linear_timeouts < thin::MAX_LINEAR_TIMEOUTS
+            && thin::is_thin(self.flight, self.pmdcs());
+        if is_linear {
+            self.linear_timeouts += 1;
+        } else {
+            self.rtt.back_off(self.settings.in_force(config));
+        }
         let is_large_lost = self.large_packet.take().is_some() && !window_probe;
         if is_large_lost {
             self.mtu.large_packet_lost(self.settings.in_force(config));

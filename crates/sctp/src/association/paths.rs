@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use super::path::Path;
 use super::path_id::PathId;
 use super::{Association, Context};
-use crate::{AssociationState, Event, PathChange, PathConfig, PathError, PathState};
+use crate::{
+    AssociationConfig, AssociationState, Event, PathChange, PathConfig, PathError, PathState,
+};
 
 /// Where an association's packets go.
 #[derive(Debug, Clone, Copy)]
@@ -176,16 +178,34 @@ impl Association {
     }
 
     /// The path on which the next packet with DATA should go.
-    pub(super) fn next_data_path(&mut self) -> PathId {
-        if let Some(path) = self.sender.next_lost_path() {
-            return path;
-        }
-        match self.sender.next_destination() {
+    ///
+    /// Retransmissions come first (section 6.1 C), but new data does not wait for a window of another path.
+    pub(super) fn next_data_path(&mut self, config: &AssociationConfig) -> PathId {
+        let new_data = match self.sender.next_destination() {
             None => self.routing.current,
             Some(remote) => match self.path_to(remote) {
                 None => self.routing.current,
                 Some(preferred) => self.usable_path(preferred),
             },
+        };
+        match self.sender.next_lost_path() {
+            Some(path)
+                if path == new_data || self.sender.may_retransmit_on(path, &self.paths, config) =>
+            {
+                path
+            }
+            _ => new_data,
+        }
+    }
+
+    /// What was lost while little was in flight goes again on another path, if there is one as good, where
+    /// that is asked for: a second loss on the first one would have no SACK to tell of it.
+    pub(super) fn move_thin_retransmissions(&mut self, config: &AssociationConfig) {
+        while let Some(path) = self.sender.take_thin_loss() {
+            let alternate = self.alternate_path(path);
+            if config.recovery.thin_alternate_path && alternate != path {
+                self.sender.redirect_lost(path, alternate);
+            }
         }
     }
 

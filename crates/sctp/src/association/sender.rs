@@ -5,6 +5,7 @@
 mod abandonment;
 mod acknowledgement;
 mod forward_tsn;
+mod loss_recovery;
 mod window_probe;
 
 use std::net::IpAddr;
@@ -14,8 +15,11 @@ use bytes::Bytes;
 
 use super::failed_messages::{FailedMessage, collect_failed};
 use super::limit::Limit;
+use super::loss::Loss;
+use super::loss::f_rto::FRto;
+use super::loss::rack_tlp::RackTlp;
 use super::message_fragment::overhead;
-use super::outstanding::{Loss, OutstandingData};
+use super::outstanding::OutstandingData;
 use super::path::Path;
 use super::path_id::PathId;
 use super::path_list::Paths;
@@ -23,8 +27,8 @@ use super::stream_set::StreamSet;
 use super::transmit_queue::{NextFragment, RemovedMessage, TransmitQueue};
 use crate::packet::{ChunkType, CommonHeader, PacketWriter, Tsn};
 use crate::{
-    AssociationConfig, Extensions, PathState, PrPolicy, SendError, SendInfo, StreamError,
-    StreamScheduler,
+    AssociationConfig, Extensions, LossDetection, PathState, PrPolicy, SendError, SendInfo,
+    StreamError, StreamScheduler,
 };
 use abandonment::AbandonedCounters;
 use forward_tsn::ForwardTsn;
@@ -41,9 +45,14 @@ pub(crate) struct Sender {
     outstanding: OutstandingData,
     /// The a_rwnd that the peer said last.
     peer_window: usize,
-    /// The Fast Recovery exit point, in Fast Recovery.
+    /// With RACK-TLP; without it losses are detected by gap reports.
+    rack: Option<Box<RackTlp>>,
+    f_rto: FRto,
+    /// Paths on which losses were detected while little was in flight, until somebody asks.
+    thin_losses: Vec<PathId>,
+    /// The Fast Recovery exit point, in Fast Recovery. Without RACK-TLP it is one for all paths.
     fast_recovery_exit: Option<Tsn>,
-    /// A packet of fast retransmissions may leave there, whatever the window (section 7.2.4).
+    /// A packet of retransmissions may leave there, whatever the window (section 7.2.4).
     fast_retransmit: Option<PathId>,
     probe: WindowProbe,
     /// A SACK came since T3-rtx last expired: the peer is there, whatever it acknowledges.
@@ -63,8 +72,14 @@ pub(crate) struct SentCounts {
     pub(crate) chunks: u64,
     /// The first chunk of the packet.
     pub(crate) first: Option<Tsn>,
+    /// The last one.
+    pub(crate) last: Option<Tsn>,
+    /// Some of them were not sent before.
+    pub(crate) has_new: bool,
     pub(crate) retransmitted_by_timeout: u64,
     pub(crate) retransmitted_fast: u64,
+    /// Chunks that went again as a tail loss probe.
+    pub(crate) probes: u64,
 }
 
 /// What a SACK led to.
@@ -90,10 +105,17 @@ impl Sender {
         streams: u16,
         peer_window: u32,
         scheduler: StreamScheduler,
+        loss_detection: LossDetection,
     ) -> Sender {
         Sender {
             queue: TransmitQueue::new(streams, scheduler),
             outstanding: OutstandingData::new(initial),
+            rack: match loss_detection {
+                LossDetection::GapReports => None,
+                LossDetection::RackTlp => Some(Box::default()),
+            },
+            f_rto: FRto::Off,
+            thin_losses: Vec::new(),
             peer_window: peer_window as usize,
             fast_recovery_exit: None,
             fast_retransmit: None,
@@ -119,6 +141,7 @@ impl Sender {
     pub(crate) fn learn_peer(&mut self, window: u32, streams: u16) -> Vec<RemovedMessage> {
         self.peer_window = window as usize;
         self.queue.put_back(self.outstanding.take_all());
+        self.forget_transmissions();
         self.forward_tsn = ForwardTsn::default();
         self.probe = WindowProbe::None;
         self.queue.set_streams(self.streams().min(streams))
@@ -191,6 +214,7 @@ impl Sender {
         let outstanding = self.outstanding.take_all();
         let failed = collect_failed(outstanding, self.queue.take_begun().into_iter());
         self.outstanding = OutstandingData::new(next);
+        self.forget_transmissions();
         self.forward_tsn = ForwardTsn::default();
         self.fast_recovery_exit = None;
         self.fast_retransmit = None;
@@ -268,7 +292,13 @@ impl Sender {
     /// Begins anew for a peer that restarted: what it had not acknowledged is gone. Tells whether
     /// there is room again after a message was refused.
     pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, peer_window: u32) -> bool {
-        let fresh = Sender::new(initial, streams, peer_window, self.queue.scheduler());
+        let fresh = Sender::new(
+            initial,
+            streams,
+            peer_window,
+            self.queue.scheduler(),
+            self.loss_detection(),
+        );
         let before = std::mem::replace(self, fresh);
         self.queue = before.queue;
         self.queue.restart(streams);
@@ -284,7 +314,7 @@ impl Sender {
     /// Forgets everything: the association is over.
     pub(crate) fn close(&mut self) {
         let abandoned = std::mem::take(&mut self.abandoned);
-        *self = Sender::new(Tsn(0), 0, 0, self.queue.scheduler());
+        *self = Sender::new(Tsn(0), 0, 0, self.queue.scheduler(), self.loss_detection());
         self.abandoned = abandoned;
     }
 
@@ -345,22 +375,43 @@ impl Sender {
         let Some(congestion) = paths.get(path) else {
             return false;
         };
-        if self.outstanding.has_lost() {
-            return self.fast_retransmit == Some(path) || congestion.allows_packet(config);
+        let allows = congestion.allows_packet(config) || self.is_probe_due(path);
+        if self.retransmits_on(path) {
+            return self.fast_retransmit == Some(path) || allows;
         }
-        congestion.allows_packet(config)
+        allows
             && self.next_new_size(self.max_payload(paths)).is_some()
             && !self.is_held_back(room, config)
     }
 
     /// The path on which what is marked for retransmission is to go next.
     pub(crate) fn next_lost_path(&mut self) -> Option<PathId> {
+        if self.f_rto.holds_back() {
+            return None;
+        }
         self.outstanding.next_lost_path()
+    }
+
+    /// Whether a packet with what is marked for retransmission on `path` may leave now.
+    pub(crate) fn may_retransmit_on(
+        &self,
+        path: PathId,
+        paths: &Paths,
+        config: &AssociationConfig,
+    ) -> bool {
+        self.fast_retransmit == Some(path)
+            || self.is_probe_due(path)
+            || paths
+                .get(path)
+                .is_some_and(|path| path.allows_packet(config))
     }
 
     /// Has what was to be sent again on the path `from` sent on the path `to`.
     pub(crate) fn redirect_lost(&mut self, from: PathId, to: PathId) {
         self.outstanding.redirect_lost(from, to);
+        if self.fast_retransmit == Some(from) {
+            self.fast_retransmit = Some(to);
+        }
         if from != to && self.forward_tsn.path() == Some(from) {
             // Its timer may be stopped (RFC 3758 section 3.5, rule C5).
             self.repeat_forward_tsn();
@@ -371,6 +422,9 @@ impl Sender {
     /// `to`, as does what was to be sent again on it anyway.
     pub(crate) fn forget_path(&mut self, from: PathId, to: PathId) {
         self.outstanding.forget_path(from, to);
+        if let Some(rack) = &mut self.rack {
+            rack.forget_path(from);
+        }
         self.fast_retransmit.take_if(|path| *path == from);
         if self.forward_tsn.path() == Some(from) {
             // Its timer is gone (RFC 3758 section 3.5, rule C5).
@@ -405,14 +459,17 @@ impl Sender {
         config: &AssociationConfig,
     ) -> SentCounts {
         let mut counts = SentCounts::default();
-        let allowed = paths
-            .get(path)
-            .is_some_and(|path| path.allows_packet(config));
+        let allowed = self.is_probe_due(path)
+            || paths
+                .get(path)
+                .is_some_and(|path| path.allows_packet(config));
         let fast = self.fast_retransmit == Some(path);
         if !allowed && !fast {
             return counts;
         }
-        self.write_lost(now, writer, path, paths, &mut counts, config);
+        if self.retransmits_on(path) {
+            self.write_lost(now, writer, path, paths, &mut counts, config);
+        }
         if counts.chunks > 0 && fast {
             self.fast_retransmit = None;
         }
@@ -421,12 +478,13 @@ impl Sender {
         let room = writer.remaining_for(self.chunk_type());
         if allowed
             && shares_packet
-            && !self.outstanding.has_lost()
+            && !self.retransmits_on(path)
             && !self.is_held_back(room, config)
         {
             self.write_new(now, writer, path, paths, immediate, &mut counts);
             self.queue.end_packet();
         }
+        self.data_left(now, path, counts, paths, config);
         counts
     }
 
@@ -490,14 +548,19 @@ impl Sender {
         if !window_closed && next == path {
             path_state.measure_beside_retransmission();
         }
-        self.outstanding
-            .mark_lost_on(path, next, |size| path_state.chunk_left_flight(size));
+        let was_in_recovery = self.is_in_recovery(path);
+        self.fast_recovery_exit = None;
+        self.fast_retransmit = None;
+        self.lose_by_timeout(now, path, next, paths);
+        self.f_rto = if config.recovery.f_rto && !was_in_recovery && !is_probe {
+            FRto::begin(path, self.next_tsn().previous())
+        } else {
+            FRto::Off
+        };
         if next != path {
             // What was to go there, but has not yet, need not wait for another timeout.
             self.outstanding.redirect_lost(path, next);
         }
-        self.fast_recovery_exit = None;
-        self.fast_retransmit = None;
         self.sack_since_t3_rtx = false;
         self.repeat_forward_tsn();
     }
@@ -547,16 +610,22 @@ impl Sender {
                 return;
             }
             counts.first.get_or_insert(tsn);
+            counts.last = Some(tsn);
             for path in paths.iter_mut() {
                 path.chunk_was_lost(tsn, config);
             }
-            let earliest = self.outstanding.is_earliest_on(tsn, path);
+            let earliest = self.is_earliest_on(tsn, path);
             let is_new_here = self.outstanding.last_path(tsn) != Some(path);
-            match self.outstanding.retransmit(tsn, path) {
+            match self.outstanding.retransmit(now, tsn, path) {
                 Some(Loss::Timeout) => counts.retransmitted_by_timeout += 1,
-                Some(Loss::FastRetransmit) => counts.retransmitted_fast += 1,
+                Some(Loss::FastRetransmit | Loss::Rack) => counts.retransmitted_fast += 1,
+                Some(Loss::Probe) => {
+                    counts.retransmitted_fast += 1;
+                    counts.probes += 1;
+                }
                 None => {}
             }
+            self.chunk_left(now, tsn, path);
             counts.chunks += 1;
             if let Some(path) = paths.get_mut(path) {
                 path.chunk_retransmitted(now, chunk_size, earliest);
@@ -611,7 +680,10 @@ impl Sender {
                 return;
             }
             self.outstanding.push(now, fragment, path);
+            self.chunk_left(now, tsn, path);
             counts.first.get_or_insert(tsn);
+            counts.last = Some(tsn);
+            counts.has_new = true;
             path_state.chunk_sent(now, chunk_size);
             counts.chunks += 1;
             if beyond_window {

@@ -54,15 +54,23 @@ impl AssociationConfig {
         let default = AssociationConfig::default();
         match profile {
             Profile::Rfc9260 => AssociationConfig {
+                association_max_retrans: default.association_max_retrans,
                 sack_delay: default.sack_delay,
                 recovery: default.recovery,
                 path: self.path.profile(profile),
                 ..self
             },
             Profile::Signalling => AssociationConfig {
+                association_max_retrans: 20,
                 sack_delay: Duration::from_millis(20),
                 recovery: RecoveryConfig {
                     loss_detection: LossDetection::RackTlp,
+                    early_retransmit: false,
+                    prr: true,
+                    f_rto: true,
+                    rto_restart: true,
+                    thin_linear_timeouts: true,
+                    thin_alternate_path: true,
                 },
                 path: self.path.profile(profile),
                 ..self

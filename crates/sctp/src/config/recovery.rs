@@ -55,8 +55,26 @@ impl FromStr for LossDetection {
 #[setters(generate_delegates(ty = "EndpointConfig", method = "recovery_mut"))]
 #[non_exhaustive]
 pub struct RecoveryConfig {
-    /// How losses are found before T3-rtx expires.
+    /// How losses are found before T3-rtx expires, in associations that begin from now on.
     pub loss_detection: LossDetection,
+    /// With gap reports: fewer of them are enough where fewer than four chunks are outstanding (Early
+    /// Retransmit, RFC 5827).
+    pub early_retransmit: bool,
+    /// With RACK-TLP: the flight goes down to the new window evenly (Proportional Rate Reduction, RFC
+    /// 6937).
+    pub prr: bool,
+    /// Whether data that arrives after all ends the recovery that T3-rtx began, and gives the window
+    /// back (F-RTO, RFC 5682).
+    pub f_rto: bool,
+    /// While less than four packets are in flight, T3-rtx counts from when the earliest chunk was sent
+    /// (RTO Restart, RFC 7765).
+    pub rto_restart: bool,
+    /// While less than four packets are in flight, the timeout is not doubled for the first six times that
+    /// T3-rtx expires in a row (as Linux's `tcp_thin_linear_timeouts`).
+    pub thin_linear_timeouts: bool,
+    /// While less than four packets are in flight, what was lost goes again on another path, if there is one
+    /// as good.
+    pub thin_alternate_path: bool,
 }
 
 impl EndpointConfig {

@@ -81,10 +81,6 @@ pub(crate) trait CongestionController: fmt::Debug + Send {
 
     /// The latest loss or timeout was none: what the window was reduced for had arrived. The window is
     /// again at least what it was before (RFC 4015 section 3, RFC 9438 section 4.9).
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "nothing detects spurious losses yet")
-    )]
     fn on_spurious_loss(&mut self);
 
     /// The path carries `pmdcs` bytes of DATA chunks in a packet from now on. That alone lets no

@@ -9,6 +9,7 @@ mod hostile;
 mod known_peer;
 mod lock_up;
 mod loss;
+mod loss_recovery;
 mod multihoming;
 mod nr_sack;
 mod packet;

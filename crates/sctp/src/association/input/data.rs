@@ -141,6 +141,7 @@ impl Association {
         if outcome.writable {
             context.events.push_back(Event::Writable { id: self.id });
         }
+        self.move_thin_retransmissions(context.config);
         // Acknowledgements open the window.
         self.begin_burst();
     }

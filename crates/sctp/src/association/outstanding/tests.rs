@@ -62,16 +62,17 @@ fn sack(
     let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
     effects.summary = outstanding
         .handle_sack(
+            Instant::now(),
             Tsn(FIRST).previous() + cumulative,
             gaps,
-            recovery,
+            Some(MissRule::new(recovery)),
             |chunk| {
                 effects
                     .acknowledged
                     .push(chunk.tsn.distance_from(Tsn(FIRST)))
             },
             |_, _| effects.lost += 1,
-            |_, _| effects.reneged += 1,
+            |_, _, _| effects.reneged += 1,
         )
         .expect("acknowledges what was sent");
     effects
@@ -100,7 +101,15 @@ fn refuses_sacks_of_what_was_never_sent() {
         let mut outstanding = outstanding(3);
         let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
         let cumulative = Tsn(FIRST).previous() + cumulative;
-        let result = outstanding.handle_sack(cumulative, gaps, false, |_| {}, |_, _| {}, |_, _| {});
+        let result = outstanding.handle_sack(
+            Instant::now(),
+            cumulative,
+            gaps,
+            Some(MissRule::new(false)),
+            |_| {},
+            |_, _| {},
+            |_, _, _| {},
+        );
         assert_eq!(result.unwrap_err(), NeverSent);
         assert_eq!(outstanding.len(), 3);
     }
@@ -119,7 +128,7 @@ fn marks_a_chunk_lost_at_the_third_miss_indication() {
         Some(Tsn(FIRST) + 1)
     );
     assert_eq!(
-        outstanding.retransmit(Tsn(FIRST) + 1, path(0)),
+        outstanding.retransmit(Instant::now(), Tsn(FIRST) + 1, path(0)),
         Some(Loss::FastRetransmit)
     );
     assert!(outstanding.next_lost().is_none());
@@ -166,7 +175,7 @@ fn sent_with_retransmission() -> OutstandingData {
     for end in 2..5 {
         sack(&mut outstanding, 0, &[(2, end)], false);
     }
-    outstanding.retransmit(Tsn(FIRST), path(0));
+    outstanding.retransmit(Instant::now(), Tsn(FIRST), path(0));
     outstanding
 }
 
@@ -194,7 +203,10 @@ fn retransmits_after_a_timeout_in_order_of_tsn() {
     let mut again = Vec::new();
     while let Some((tsn, _)) = outstanding.next_lost() {
         again.push(tsn.distance_from(Tsn(FIRST)));
-        assert_eq!(outstanding.retransmit(tsn, path(0)), Some(Loss::Timeout));
+        assert_eq!(
+            outstanding.retransmit(Instant::now(), tsn, path(0)),
+            Some(Loss::Timeout)
+        );
     }
     assert_eq!(again, [0, 2, 3]);
     assert_eq!(outstanding.bytes_in_flight(), 30);
@@ -206,7 +218,7 @@ fn counts_misses_of_a_retransmission_only_from_later_chunks() {
     let mut outstanding = outstanding(6);
     outstanding.mark_lost_on(path(0), path(0), |_| {});
     while let Some((tsn, _)) = outstanding.next_lost() {
-        outstanding.retransmit(tsn, path(0));
+        outstanding.retransmit(Instant::now(), tsn, path(0));
     }
     for end in 2..7 {
         assert_eq!(sack(&mut outstanding, 0, &[(2, end)], false).lost, 0);
@@ -234,12 +246,13 @@ fn measures_by_karns_algorithm() {
         let cumulative = Tsn(FIRST).previous() + cumulative;
         outstanding
             .handle_sack(
+                Instant::now(),
                 cumulative,
                 gaps,
-                false,
+                Some(MissRule::new(false)),
                 on_acknowledged,
                 |_, _| {},
-                |_, _| {},
+                |_, _, _| {},
             )
             .expect("acknowledges what was sent");
         measurable
@@ -248,7 +261,7 @@ fn measures_by_karns_algorithm() {
     outstanding.mark_lost_on(path(0), path(0), |_| {});
     // Lost as it seems, but not sent again: there is no doubt which packet arrived.
     assert_eq!(measurable(&mut outstanding, 2, &[(2, 2)]), [1]);
-    outstanding.retransmit(Tsn(FIRST) + 2, path(0));
+    outstanding.retransmit(Instant::now(), Tsn(FIRST) + 2, path(0));
     outstanding.push(Instant::now(), fragment(10), path(0));
     // The chunk 4 was sent before the retransmission of 2, the chunk 5 after it.
     assert_eq!(measurable(&mut outstanding, 3, &[(2, 3)]), [5]);
@@ -305,12 +318,13 @@ fn tells_the_earliest_chunks_of_several_paths_in_one_walk() {
     let gap = GapAckBlock { start: 2, end: 2 };
     outstanding
         .handle_sack(
+            Instant::now(),
             Tsn(FIRST).previous(),
             [gap].into_iter(),
-            false,
+            Some(MissRule::new(false)),
             |_| {},
             |_, _| {},
-            |_, _| {},
+            |_, _, _| {},
         )
         .expect("acknowledges what was sent");
     assert_eq!(offsets(&outstanding, &[0, 1]), [(path(0), 0), (path(1), 3)]);
@@ -333,7 +347,7 @@ proptest! {
                 0 => outstanding.mark_lost_on(path(0), path(0), |_| {}),
                 1 => {
                     while let Some((tsn, _)) = outstanding.next_lost() {
-                        outstanding.retransmit(tsn, path(0));
+                        outstanding.retransmit(Instant::now(), tsn, path(0));
                     }
                 }
                 _ => {
@@ -343,7 +357,7 @@ proptest! {
             }
             let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
             let cumulative = outstanding.cumulative_ack_point() + advance;
-            let _ = outstanding.handle_sack(cumulative, gaps, false, |_| {}, |_, _| {}, |_, _| {});
+            let _ = outstanding.handle_sack(Instant::now(), cumulative, gaps, Some(MissRule::new(false)), |_| {}, |_, _| {}, |_, _, _| {});
             let in_flight = outstanding.chunks.iter().filter(|c| c.state == ChunkState::InFlight).count();
             let lost =
                 outstanding.chunks.iter().filter(|c| matches!(c.state, ChunkState::Lost(_))).count();
@@ -369,21 +383,26 @@ fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
     assert_eq!(outstanding.next_lost_path(), Some(path(1)));
     outstanding.redirect_lost(path(1), path(2));
     assert_eq!(outstanding.next_lost_path(), Some(path(2)));
-    outstanding.retransmit(Tsn(FIRST), path(2));
+    outstanding.retransmit(Instant::now(), Tsn(FIRST), path(2));
     assert_eq!(outstanding.next_lost_path(), Some(path(2)));
     while let Some((tsn, _)) = outstanding.next_lost() {
-        outstanding.retransmit(tsn, path(if tsn == Tsn(FIRST) + 1 { 0 } else { 2 }));
+        outstanding.retransmit(
+            Instant::now(),
+            tsn,
+            path(if tsn == Tsn(FIRST) + 1 { 0 } else { 2 }),
+        );
     }
     let mut acknowledged = Vec::new();
     let gap = GapAckBlock { start: 2, end: 3 };
     outstanding
         .handle_sack(
+            Instant::now(),
             Tsn(FIRST),
             [gap].into_iter(),
-            false,
+            Some(MissRule::new(false)),
             |chunk| acknowledged.push((chunk.path, chunk.moved)),
             |_, _| {},
-            |_, _| {},
+            |_, _, _| {},
         )
         .unwrap();
     assert_eq!(acknowledged, [(path(2), true); 3]);
@@ -397,7 +416,7 @@ fn nothing_goes_to_a_path_that_was_removed() {
     let mut outstanding = outstanding(4);
     outstanding.mark_lost_on(path(0), path(1), |_| {});
     for number in 0..3 {
-        outstanding.retransmit(Tsn(FIRST) + number, path(1));
+        outstanding.retransmit(Instant::now(), Tsn(FIRST) + number, path(1));
     }
     sack(&mut outstanding, 0, &[(2, 2)], false);
     outstanding.forget_path(path(1), path(2));
@@ -406,7 +425,7 @@ fn nothing_goes_to_a_path_that_was_removed() {
     while let Some((tsn, _)) = outstanding.next_lost() {
         let next = outstanding.next_lost_path();
         lost.push((tsn.distance_from(Tsn(FIRST)), next));
-        outstanding.retransmit(tsn, path(2));
+        outstanding.retransmit(Instant::now(), tsn, path(2));
     }
     assert_eq!(lost, [0, 2, 3].map(|number| (number, Some(path(2)))));
     // Acknowledged, until the peer reneges on it.

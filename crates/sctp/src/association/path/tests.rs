@@ -23,7 +23,10 @@ fn acknowledged(measures_from: Option<Instant>) -> Acknowledged {
         path: PathId::FIRST,
         chunk_size: 100,
         in_flight: true,
+        lost: None,
         moved: false,
+        sent: measures_from.unwrap_or_else(Instant::now),
+        ambiguous: false,
         measures_from,
     }
 }

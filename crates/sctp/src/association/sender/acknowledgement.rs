@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
+use super::loss_recovery::Arrivals;
 use super::{NeverSent, SackOutcome, Sender};
 use crate::AssociationConfig;
+use crate::association::loss::thin::is_thin;
 use crate::association::path::Path;
 use crate::association::path_id::PathId;
 use crate::association::path_list::Paths;
-use crate::packet::{GapAckBlock, GapAckBlocks, NrSack, Sack, Tsn};
+use crate::packet::{GapAckBlock, GapAckBlocks, NrSack, Sack, Tsn, TsnList};
 
 /// What a SACK, an NR-SACK or a SHUTDOWN says.
 struct Report<'a, G> {
@@ -16,6 +18,8 @@ struct Report<'a, G> {
     window: Option<usize>,
     /// All that was received above the cumulative TSN.
     gaps: G,
+    /// What was received more than once.
+    duplicates: TsnList<'a>,
     /// What of that the peer keeps.
     non_renegable: GapAckBlocks<'a>,
 }
@@ -36,6 +40,7 @@ impl Sender {
             cumulative: sack.cumulative_tsn_ack,
             window: Some(sack.a_rwnd as usize),
             gaps: sack.gap_ack_blocks.iter(),
+            duplicates: sack.duplicate_tsns,
             non_renegable: GapAckBlocks::default(),
         };
         self.acknowledge(now, report, paths, config)
@@ -57,6 +62,7 @@ impl Sender {
             cumulative: nr_sack.cumulative_tsn_ack,
             window: Some(nr_sack.a_rwnd as usize),
             gaps: nr_sack.gap_ack_blocks.iter().chain(non_renegable.iter()),
+            duplicates: nr_sack.duplicate_tsns,
             non_renegable,
         };
         self.acknowledge(now, report, paths, config)
@@ -79,6 +85,7 @@ impl Sender {
             cumulative,
             window: None,
             gaps: gaps.into_iter(),
+            duplicates: TsnList::default(),
             non_renegable: GapAckBlocks::default(),
         };
         self.acknowledge(now, report, paths, config)
@@ -95,12 +102,14 @@ impl Sender {
             cumulative,
             window,
             gaps,
+            duplicates,
             non_renegable,
         } = report;
         let probed_before = self.probed_path();
         self.peer_window = window.unwrap_or(self.peer_window);
         self.sack_since_t3_rtx = true;
-        let was_in_fast_recovery = self.fast_recovery_exit.is_some();
+        let misses = self.miss_rule(paths, config);
+        let recovering = self.recovering(paths);
         for path in paths.iter_mut() {
             path.begin_sack();
         }
@@ -108,21 +117,30 @@ impl Sender {
         // Losses are told after acknowledgements, so they can share the paths one after another.
         let mut lost = Vec::new();
         let mut reneged = Vec::new();
+        let mut arrivals = Arrivals::default();
+        let rack = &mut self.rack;
         let summary = self
             .outstanding
             .handle_sack(
+                now,
                 cumulative,
                 gaps,
-                was_in_fast_recovery,
+                misses,
                 |chunk| {
+                    let by_gap = chunk.tsn > cumulative;
                     if let Some(path) = paths.get_mut(chunk.path) {
-                        path.chunk_acknowledged(chunk, chunk.tsn <= cumulative);
+                        path.chunk_acknowledged(chunk, !by_gap);
                     }
+                    arrivals.chunk(now, chunk, by_gap, rack);
                 },
                 |path, size| lost.push((path, size)),
-                |path, size| reneged.push((path, size)),
+                |path, size, tsn| reneged.push((path, size, tsn)),
             )
             .map_err(|_| NeverSent)?;
+        let next_tsn = self.outstanding.next_tsn();
+        for tsn in duplicates.iter() {
+            arrivals.duplicate(tsn, next_tsn, &mut self.rack);
+        }
         if !non_renegable.is_empty() {
             self.outstanding
                 .free_non_renegable(non_renegable.iter())
@@ -137,11 +155,13 @@ impl Sender {
         }
         let (coupled_paths, coupled) = paths.iter_mut_coupled(now);
         for path in coupled_paths {
-            path.finish_sack(now, was_in_fast_recovery, coupled, config);
+            let in_recovery = recovering.contains(&path.id());
+            path.finish_sack(now, in_recovery, coupled, config);
         }
-        for (path, size) in reneged {
-            if let Some(path) = paths.get_mut(path) {
+        for (id, size, tsn) in reneged {
+            if let Some(path) = paths.get_mut(id) {
                 path.chunk_in_flight_again(now, size);
+                self.chunk_left(now, tsn, id);
             }
         }
         if self
@@ -150,8 +170,17 @@ impl Sender {
         {
             self.fast_recovery_exit = None;
         }
+        if config.recovery.rto_restart {
+            self.restart_timers(now, paths);
+        }
         if let Some(first_path) = summary.fast_retransmit {
             let enters = self.fast_recovery_exit.is_none();
+            if paths
+                .get(first_path)
+                .is_some_and(|path| is_thin(path.flight(), path.pmdcs()))
+            {
+                self.thin_losses.push(first_path);
+            }
             for (path, size) in lost {
                 if let Some((path, coupled)) = paths.get_mut_coupled(path, now) {
                     path.chunk_lost(now, size, enters, coupled);
@@ -162,6 +191,7 @@ impl Sender {
                 self.fast_retransmit = Some(first_path);
             }
         }
+        self.conclude_sack(now, cumulative, &summary, arrivals, paths, config);
         if !self.outstanding.has_lost() {
             self.fast_retransmit = None;
         }
@@ -177,6 +207,12 @@ impl Sender {
             probed: probed.filter(|_| !summary.newly_acknowledged),
             writable: self.take_room_again(config),
         })
+    }
+
+    /// The paths that recover from a loss.
+    fn recovering(&self, paths: &Paths) -> Vec<PathId> {
+        let ids = paths.iter().map(Path::id);
+        ids.filter(|id| self.is_in_recovery(*id)).collect()
     }
 
     /// The earliest outstanding chunk of each of several paths that have some in flight. It may be

@@ -28,7 +28,13 @@ impl SenderTest {
         SenderTest {
             now: Instant::now(),
             paths,
-            sender: Sender::new(FIRST, 10, peer_window, StreamScheduler::default()),
+            sender: Sender::new(
+                FIRST,
+                10,
+                peer_window,
+                StreamScheduler::default(),
+                config.recovery.loss_detection,
+            ),
             config,
         }
     }

@@ -312,13 +312,15 @@ impl Network {
         self.now = end;
     }
 
-    fn next_event(&self) -> Option<Instant> {
+    /// When something happens next.
+    pub(crate) fn next_event(&self) -> Option<Instant> {
         let timeouts = self.hosts.iter().map(|host| host.endpoint.next_timeout());
         let arrival = self.on_the_way.keys().next().map(|(time, _)| *time);
         timeouts.chain([arrival]).flatten().min()
     }
 
-    fn step(&mut self, next: Instant) {
+    /// Moves the clock to `next`, and does what is due then.
+    pub(crate) fn step(&mut self, next: Instant) {
         self.now = self.now.max(next);
         while let Some(entry) = self.on_the_way.first_entry()
             && entry.key().0 <= self.now

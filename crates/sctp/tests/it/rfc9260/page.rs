@@ -1,4 +1,4 @@
-//! Keeps `docs/rfc9260.md` and `docs/extensions.md` true: what they name exists, and what the first calls open is
+//! Keeps `docs/rfc9260.md`, `docs/extensions.md` and `docs/loss-recovery.md` true: what they name exists, and what the first calls open is
 //! listed as open.
 
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ fn page() -> String {
 }
 
 /// All pages below `docs`.
-const PAGES: [&str; 2] = [RFC_9260, "extensions.md"];
+const PAGES: [&str; 3] = [RFC_9260, "extensions.md", "loss-recovery.md"];
 
 fn references(cell: &str) -> Vec<Reference> {
     let quoted = cell.split('`').skip(1).step_by(2);
