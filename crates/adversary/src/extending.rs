@@ -8,8 +8,9 @@ use crate::tampering::{Change, next_arrival};
 use arbitrary::Arbitrary;
 use sctp::packet::ChunkType;
 use sctp::{
-    AddressChange, AssociationId, Endpoint, EndpointConfig, ErrorDetectionMethod, Extensions,
-    PrPolicy, ReConfigurationPolicy, SendInfo, StreamReset, StreamScheduler,
+    AddressChange, AssociationId, BufferSplitting, Endpoint, EndpointConfig, ErrorDetectionMethod,
+    Extensions, PathScheduler, PrPolicy, ReConfigurationPolicy, SendInfo, StreamReset,
+    StreamScheduler,
 };
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,10 @@ struct Offered {
     /// Whether the peer has to authenticate user data, too.
     authenticates_data: bool,
     is_protected_by_carrier: bool,
+    /// Whether it uses several paths at a time, and how.
+    cmt: bool,
+    path_scheduler: u8,
+    buffer_splitting: u8,
 }
 
 #[derive(Arbitrary, Debug, Clone)]
@@ -163,8 +168,14 @@ impl Offered {
         } else {
             Vec::new()
         };
+        let among = |index: u8, count: usize| usize::from(index) % count;
+        let scheduler = among(self.path_scheduler, PathScheduler::ALL.len());
+        let splitting = among(self.buffer_splitting, BufferSplitting::ALL.len());
         config
             .extensions(extensions)
+            .cmt(self.cmt)
+            .path_scheduler(PathScheduler::ALL[scheduler])
+            .buffer_splitting(BufferSplitting::ALL[splitting])
             .re_configuration_policy(policy)
             .auth_chunks(auth_chunks)
             .address_reconfiguration_without_authentication(

@@ -14,10 +14,10 @@ pub enum PathScheduler {
     MinRtt,
     /// Earliest Completion First (Lim 2017): a slower path is used only if what waits would not be sent sooner
     /// over the fastest one.
+    #[default]
     Ecf,
     /// Blocking Estimation (Ferlin 2016): a slower path is used only if data in flight there would not block
     /// the window while the fastest one could go on.
-    #[default]
     Blest,
     /// Each message goes over all paths, for what has to arrive soon; the receiver drops the duplicates.
     Redundant,

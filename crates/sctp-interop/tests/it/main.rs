@@ -20,6 +20,7 @@ mod engine;
 mod everything;
 mod interleaving;
 mod link;
+mod multipath;
 mod nr_sack;
 mod ours;
 mod page;

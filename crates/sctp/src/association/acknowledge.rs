@@ -65,6 +65,11 @@ impl Acknowledgement {
         }
     }
 
+    /// Packets with DATA since the last SACK.
+    pub(crate) fn packets(&self) -> u32 {
+        self.packets
+    }
+
     /// Asks for a SACK at once, as when the window opened.
     pub(crate) fn request(&mut self) {
         self.due = true;

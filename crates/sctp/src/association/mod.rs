@@ -10,6 +10,7 @@
 //!   `heartbeats` and `karn`: what may measure the round-trip time of one; `paths`: which of the ways
 //!   is taken,
 //! - `pending`: control chunks that are sent once,
+//! - `multipath`: data over several paths at a time,
 //! - `control_queue`: requests that the peer has to answer, one of each kind at a time;
 //!   `re_configuration`: those about streams, with `stream_set` and `held_messages`,
 //! - `shutdown`: the graceful end.
@@ -26,6 +27,7 @@ mod control_queue;
 pub(crate) mod cookie;
 mod encoded_chunk;
 mod failed_messages;
+mod fast_recovery;
 mod gap_blocks;
 mod heartbeats;
 mod held_messages;
@@ -38,6 +40,7 @@ mod local_addresses;
 mod loss;
 mod message_fragment;
 mod message_key;
+mod multipath;
 mod output;
 mod outstanding;
 mod path;
@@ -79,6 +82,7 @@ use capabilities::accepts_zero_checksum;
 use control_queue::ControlQueue;
 use cookie::{Cookie, TieTags};
 use local_addresses::LocalAddresses;
+use multipath::Multipath;
 use path::Path;
 use path_list::Paths;
 use paths::Routing;
@@ -137,6 +141,8 @@ pub(crate) struct Association {
     /// Changes whenever an address is added, removed, changed or confirmed.
     paths_version: u32,
     routing: Routing,
+    /// Where data has gone over several paths at a time.
+    multipath: Option<Box<Multipath>>,
     /// The extensions that both sides have agreed on; none until the peer has said what it offers.
     extensions: Extensions,
     /// `None` when we do not offer it, or the peer had none when it opened the association.
@@ -192,6 +198,7 @@ impl Association {
             paths,
             paths_version: 1,
             routing: Routing::new(),
+            multipath: None,
             extensions: Extensions::NONE,
             authentication,
             accepts_zero_checksum: accepts_zero_checksum(config),
@@ -253,6 +260,7 @@ impl Association {
             paths,
             paths_version: 1,
             routing: Routing::new(),
+            multipath: None,
             extensions: cookie.capabilities.extensions,
             authentication: authentication.map(Box::new),
             accepts_zero_checksum: accepts_zero_checksum(config),
@@ -534,6 +542,7 @@ impl Association {
         earliest.consider(self.sender.probe_timeout());
         if self.may_send_data() {
             earliest.consider(self.sender.loss_timeout());
+            earliest.consider(self.multipath_timeout());
         }
         earliest.consider(self.shutdown.timeout());
         earliest.consider(self.control.timeout());
@@ -552,6 +561,7 @@ impl Association {
             return;
         }
         self.begin_burst();
+        self.handle_multipath_timeout(now);
         self.handle_setup_timeout(context);
         self.receiver.handle_timeout(now);
         self.sender.handle_probe_timeout(now);
@@ -563,6 +573,7 @@ impl Association {
                 context.config,
             );
             self.move_thin_retransmissions(context.config);
+            self.route_retransmissions(context.config);
         }
         self.handle_shutdown_timeout(context);
         if self.state != AssociationState::Closed {

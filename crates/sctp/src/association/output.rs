@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use super::addresses::{Families, write_own, write_supported};
 use super::capabilities::{Capabilities, announce};
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
+use super::multipath::Turn;
 use super::path::Path;
 use super::path_id::PathId;
 use super::setup::write_declarations;
@@ -159,7 +160,7 @@ impl Association {
             return Some(asconf);
         }
         self.put_shutdown_off(context);
-        let data_path = self.data_path(context.config);
+        let data_path = self.data_path(context);
         let path_id = self.next_path(data_path, context.config)?;
         self.bundle(path_id, data_path == Some(path_id), context, buffer)
     }
@@ -182,7 +183,7 @@ impl Association {
             size = size.max(CommonHeader::LENGTH + auth_length + request);
         }
         if sends_data {
-            size = size.max(self.paths.auth_length() + self.sender.least_packet());
+            size = size.max(self.paths.auth_length() + self.sender.least_packet(path_id));
         }
         let mut writer = PacketWriter::new(
             buffer,
@@ -203,7 +204,7 @@ impl Association {
         } else if sends_data && (context.config.bundling || writer.is_empty()) {
             if context.config.bundling {
                 self.write_heartbeat_beside_data(path_id, &mut writer, context);
-            } else if let Some(size) = self.sender.next_chunk_size(&self.paths) {
+            } else if let Some(size) = self.sender.next_chunk_size(path_id, &self.paths) {
                 writer.limit(CommonHeader::LENGTH + self.paths.auth_length() + size);
             }
             if let Some(first) = self.write_data(path_id, &mut writer, context) {
@@ -305,7 +306,9 @@ impl Association {
             }
             let room = self.paths.get(path_id).map_or(0, |path| path.pmdcs());
             let room = room.saturating_sub(self.paths.auth_length());
-            if self.sender.wants_packet(path_id, &self.paths, room, config) {
+            if self.sender.wants_packet(path_id, &self.paths, room, config)
+                || self.sender.wants_copies(path_id, &self.paths, config)
+            {
                 return Some(path_id);
             }
         }
@@ -368,7 +371,7 @@ impl Association {
                 && sends_data
                 && self
                     .sender
-                    .next_chunk_size(&self.paths)
+                    .next_chunk_size(path_id, &self.paths)
                     .is_some_and(|size| size + self.receiver.sack_size() <= room)
         };
         if self.receiver.sack_is_due() || rides_along() {
@@ -413,7 +416,7 @@ impl Association {
         let room = self.room_for_data_beside(ChunkType::HEARTBEAT, writer);
         let has_room = self
             .sender
-            .next_chunk_size(&self.paths)
+            .next_chunk_size(path_id, &self.paths)
             .is_some_and(|size| size + HEARTBEAT_SIZE <= room);
         let sends_data = self
             .sender
@@ -480,11 +483,15 @@ impl Association {
     }
 
     /// The path that DATA goes to now, if it may go anywhere.
-    fn data_path(&mut self, config: &AssociationConfig) -> Option<PathId> {
+    fn data_path(&mut self, context: &Context<'_>) -> Option<PathId> {
         if !self.may_send_data() {
             return None;
         }
-        let path_id = self.next_data_path(config);
+        let path_id = match self.schedule_path(context) {
+            Turn::Path(path_id) => path_id,
+            Turn::Wait => return None,
+            Turn::Single => self.next_data_path(context.config),
+        };
         self.is_open(path_id).then_some(path_id)
     }
 

@@ -6,6 +6,7 @@
 
 mod abandonment;
 mod non_renegable;
+mod routing;
 mod transmissions;
 
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use super::karn::Karn;
 use super::loss::Loss;
 use super::loss::gap_reports::{MissIndications, MissRule};
 use super::message_fragment::MessageFragment;
+use super::multipath::split_fast_retransmit::MissLimits;
 use super::path_id::PathId;
 use crate::packet::{GapAckBlock, Tsn};
 use abandonment::LimitWatch;
@@ -48,6 +50,8 @@ struct OutstandingChunk {
     next_path: PathId,
     /// It was sent on more than one path: nobody knows which of them its acknowledgement proves.
     moved: bool,
+    /// It was copied to other paths, too.
+    copied: bool,
     /// When it was sent last, or came in flight again.
     sent: Instant,
     state: ChunkState,
@@ -66,6 +70,7 @@ impl OutstandingChunk {
             path,
             next_path: path,
             moved: false,
+            copied: false,
             sent: now,
             state: ChunkState::InFlight,
             misses: MissIndications::new(tsn),
@@ -93,7 +98,7 @@ impl OutstandingChunk {
                 ChunkState::Lost(loss) => Some(loss),
                 _ => None,
             },
-            moved: self.moved,
+            moved: self.moved || self.copied,
             sent: self.sent,
             ambiguous: self.retransmissions > 0 || self.reneged,
             measures_from: karn.is_unambiguous(tsn).then_some(self.sent),
@@ -113,7 +118,7 @@ pub(crate) struct Acknowledged {
     pub(crate) in_flight: bool,
     /// Why it was to be sent again, if it was.
     pub(crate) lost: Option<Loss>,
-    /// Whether it was sent on more than one path.
+    /// Whether it was sent, or copied, to more than one path.
     pub(crate) moved: bool,
     /// When it was sent last.
     pub(crate) sent: Instant,
@@ -136,6 +141,8 @@ pub(crate) struct SackSummary {
     pub(crate) highest: Option<Tsn>,
     /// The peer has skipped what was abandoned.
     pub(crate) skipped: bool,
+    /// It was overtaken by one that says more: it counts for nothing.
+    pub(crate) overtaken: bool,
     /// Chunks were marked for fast retransmission; the path of the first one.
     pub(crate) fast_retransmit: Option<PathId>,
 }
@@ -327,16 +334,6 @@ impl OutstandingData {
             .map(|chunk| chunk.next_path)
     }
 
-    /// Whether the chunk that [`Self::next_lost`] gives is to be sent again on `path`.
-    pub(crate) fn next_lost_is_on(&self, path: PathId) -> bool {
-        let mut lost = self.lost.iter().filter_map(|tsn| {
-            let index = (*tsn >= self.first).then(|| tsn.distance_from(self.first))?;
-            let chunk = self.chunks.get(index as usize)?;
-            matches!(chunk.state, ChunkState::Lost(_)).then_some(chunk.next_path)
-        });
-        lost.next() == Some(path)
-    }
-
     /// The earliest chunk that was sent last on each of these paths and is not acknowledged. One
     /// walk for all of them, which ends with the last one found.
     pub(crate) fn earliest_on_each(&self, mut paths: Vec<PathId>) -> Vec<(PathId, Tsn)> {
@@ -408,8 +405,8 @@ impl OutstandingData {
         self.bytes_in_flight += chunk.fragment.payload.len();
         self.lost_count -= 1;
         self.karn.retransmitted(tsn, next_tsn);
-        if self.lost.front() == Some(&tsn) {
-            self.lost.pop_front();
+        if let Some(position) = self.lost.iter().position(|other| *other == tsn) {
+            self.lost.remove(position);
         }
         Some(loss)
     }
@@ -455,7 +452,8 @@ impl OutstandingData {
     /// Takes in a SACK that comes `now` (sections 6.2.1 and 7.2.4). `on_acknowledged` hears each chunk that
     /// is newly acknowledged, `on_lost` path and size of each that is marked for fast retransmission.
     /// `on_reneged` hears path, size and TSN of each that is in flight again. Without `misses`, SACKs are no
-    /// miss indications.
+    /// miss indications. `split` is given where several paths are in use, so that chunks, and SACKs, overtake
+    /// each other: how many packets the SACK acknowledges.
     #[expect(clippy::too_many_arguments, reason = "three of them are what it tells")]
     pub(crate) fn handle_sack(
         &mut self,
@@ -463,6 +461,7 @@ impl OutstandingData {
         cumulative: Tsn,
         gaps: impl Iterator<Item = GapAckBlock>,
         misses: Option<MissRule>,
+        split: Option<u8>,
         mut on_acknowledged: impl FnMut(Acknowledged),
         mut on_lost: impl FnMut(PathId, usize),
         mut on_reneged: impl FnMut(PathId, usize, Tsn),
@@ -481,8 +480,15 @@ impl OutstandingData {
             return Err(NeverSent);
         }
 
+        // A peer that reneges says so again when it acknowledges anything new.
+        if split.is_some() && advance == 0 && is_part_of(&reported, &self.acknowledged) {
+            self.scratch = reported;
+            summary.overtaken = true;
+            return Ok(summary);
+        }
+
         let next_tsn = self.next_tsn();
-        let mut highest_newly_acknowledged = None;
+        let mut limits = MissLimits::new(split);
         for _ in 0..advance {
             let Some(chunk) = self.chunks.pop_front() else {
                 break;
@@ -539,19 +545,14 @@ impl OutstandingData {
             chunk.state = ChunkState::Acknowledged;
             summary.newly_acknowledged = true;
             summary.highest = Some(tsn);
-            highest_newly_acknowledged = Some(offset);
+            limits.newly_acknowledged(chunk.path, offset, chunk.moved);
             on_acknowledged(acknowledged);
         });
         let highest_reported = reported.last().map(|range| range.last);
         let first = self.first;
-        let miss_by = misses.and_then(|rule| {
-            let limit = if rule.in_fast_recovery && summary.advanced {
-                highest_reported?
-            } else {
-                highest_newly_acknowledged?
-            };
-            Some((rule, limit))
-        });
+        if summary.advanced && misses.is_some_and(|rule| rule.in_fast_recovery) {
+            limits.cumulative_advanced(highest_reported);
+        }
         for_each_only_in(&before, &reported, |offset| {
             let chunk = self.chunks.get_mut(offset as usize);
             let Some(chunk) = chunk.filter(|chunk| chunk.is_renegable()) else {
@@ -563,8 +564,9 @@ impl OutstandingData {
             // It may be that SACKs came in another order; if not, it has as long as any other chunk.
             chunk.sent = now;
             chunk.reneged = true;
-            let counts_below = miss_by
-                .is_some_and(|(_, limit)| offset < limit && chunk.misses.counts(first + limit));
+            let limit = misses.and_then(|_| limits.on(chunk.path));
+            let counts_below =
+                limit.is_some_and(|limit| offset < limit && chunk.misses.counts(first + limit));
             chunk.misses.reneged(counts_below);
             self.bytes_in_flight += chunk.fragment.payload.len();
             on_reneged(chunk.path, chunk.fragment.chunk_size(), first + offset);
@@ -573,8 +575,8 @@ impl OutstandingData {
         self.acknowledged = reported;
         self.scratch = before;
         self.scratch.clear();
-        if let Some((rule, limit)) = miss_by {
-            self.count_misses(rule, limit, &mut summary, &mut on_lost);
+        if let Some(rule) = misses {
+            self.count_misses(rule, &limits, &mut summary, &mut on_lost);
         }
         if self.lost_count == 0 {
             self.lost.clear();
@@ -586,18 +588,20 @@ impl OutstandingData {
         Ok(summary)
     }
 
-    /// Gives every chunk below the offset `limit` that is not acknowledged a miss indication.
+    /// Gives every chunk below its limit that is not acknowledged a miss indication.
     fn count_misses(
         &mut self,
         rule: MissRule,
-        limit: u32,
+        limits: &MissLimits,
         summary: &mut SackSummary,
         on_lost: &mut impl FnMut(PathId, usize),
     ) {
-        let limit_tsn = self.first + limit;
+        let Some(highest) = limits.highest() else {
+            return;
+        };
         let mut offset = 0;
         let mut range = 0;
-        while offset < limit {
+        while offset < highest {
             if let Some(acknowledged) = self.acknowledged.get(range)
                 && offset >= acknowledged.first
             {
@@ -614,7 +618,15 @@ impl OutstandingData {
                 chunk.state,
                 ChunkState::InFlight | ChunkState::Abandoned { in_flight: true }
             );
-            if may_be_lost && chunk.misses.count(limit_tsn, rule) {
+            let Some(limit) = limits
+                .on(chunk.path)
+                .filter(|limit| (index as u32) < *limit)
+            else {
+                continue;
+            };
+            let limit_tsn = self.first + limit;
+            let mut indications = 0..limits.indications();
+            if may_be_lost && indications.any(|_| chunk.misses.count(limit_tsn, rule)) {
                 summary.fast_retransmit.get_or_insert(chunk.path);
                 if chunk.is_abandoned() {
                     // It left the flight before; the window is to be reduced all the same (RFC 3758
@@ -655,6 +667,16 @@ impl OutstandingData {
             _ => self.lost.push_back(tsn),
         }
     }
+}
+
+/// Whether there is nothing in `these` but what is in `those`, and not all of it. Both are ascending and isolated.
+fn is_part_of(these: &[OffsetRange], those: &[OffsetRange]) -> bool {
+    let has_only_in = |these, those| {
+        let mut any = false;
+        for_each_only_in(these, those, |_| any = true);
+        any
+    };
+    !has_only_in(these, those) && has_only_in(those, these)
 }
 
 #[cfg(test)]

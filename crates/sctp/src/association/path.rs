@@ -261,6 +261,21 @@ impl Path {
         self.flight
     }
 
+    /// How much the round-trip time varies.
+    pub(crate) fn round_trip_variation(&self) -> Duration {
+        self.rtt.rttvar()
+    }
+
+    /// The congestion window, in bytes.
+    pub(crate) fn cwnd(&self) -> usize {
+        self.congestion.cwnd()
+    }
+
+    /// The slow-start threshold, in bytes.
+    pub(crate) fn ssthresh(&self) -> usize {
+        self.congestion.ssthresh()
+    }
+
     // --- Sending and acknowledgement ---
 
     /// Something happened that may let data go out: Max.Burst counts from here.
@@ -486,6 +501,17 @@ impl Path {
         let srtt = self.rtt.srtt().filter(|_| carries_data)?;
         let coupled = self.congestion.coupled()?;
         Some(CoupledPath { srtt, ..coupled })
+    }
+
+    /// Chunks that were copied to this path are acknowledged, whichever copy came first.
+    pub(crate) fn copies_acknowledged(&mut self, now: Instant) {
+        self.t3_rtx = (self.flight > 0).then(|| now + self.rtt.rto());
+    }
+
+    /// The SACK that is being processed says that a copy of a chunk arrived on this path.
+    pub(crate) fn copy_arrived(&mut self, chunk_size: usize) {
+        self.sack.acknowledged += chunk_size;
+        self.sack.proves = true;
     }
 
     // --- T3-rtx ---

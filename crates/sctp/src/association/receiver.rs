@@ -53,6 +53,9 @@ pub(crate) enum FatalData {
     Violation(&'static str),
 }
 
+/// After so many packets with DATA from one path, data is taken to come over one path only.
+const MAX_PACKETS_ON_PATH: u32 = 100;
+
 /// Why there is no room for a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FullBuffer {
@@ -77,6 +80,8 @@ pub(crate) struct Receiver {
     copies: SharedCopies,
     /// Where the last DATA came from; `None` before the first.
     data_path: Option<PathId>,
+    /// Packets with DATA that have come from there without any from elsewhere.
+    packets_on_path: u32,
     /// Bytes of user data held.
     buffered: usize,
     /// Bytes of it that arrived above the cumulative TSN and were held back, since the last time
@@ -120,6 +125,7 @@ impl Receiver {
             packet: PacketSummary::default(),
             copies: SharedCopies::default(),
             data_path: None,
+            packets_on_path: MAX_PACKETS_ON_PATH,
             buffered: 0,
             out_of_order: 0,
             promised: config.a_rwnd as usize,
@@ -256,6 +262,9 @@ impl Receiver {
         }
         self.packet.data = true;
         self.packet.immediate |= data.immediate;
+        if self.data_path.is_some_and(|before| before != path) {
+            self.packets_on_path = 0;
+        }
         self.data_path = Some(path);
         match self.tsns.classify(data.tsn) {
             Arrival::New => {}
@@ -498,7 +507,12 @@ impl Receiver {
     /// Draws the conclusions of a packet after all its chunks.
     pub(crate) fn end_packet(&mut self, now: Instant, config: &AssociationConfig) {
         self.copies.end_packet();
-        let packet = std::mem::take(&mut self.packet);
+        let mut packet = std::mem::take(&mut self.packet);
+        if packet.data {
+            self.packets_on_path = self.packets_on_path.saturating_add(1);
+        }
+        // Where data comes over several paths, gaps are nothing out of the ordinary (DAC, Iyengar 2006).
+        packet.gap &= !(config.cmt && self.packets_on_path < MAX_PACKETS_ON_PATH);
         self.acknowledgement
             .packet_received(now, packet, config.sack_delay, config.sack_frequency);
     }
@@ -603,9 +617,9 @@ impl Receiver {
         let window = self.window(budget, config);
         let a_rwnd = u32::try_from(window).unwrap_or(u32::MAX);
         let written = match self.non_renegable.take() {
-            None => self.write_plain_sack(writer, a_rwnd),
+            None => self.write_plain_sack(writer, a_rwnd, config),
             Some(mut kept) => {
-                let written = self.write_nr_sack(&mut kept, writer, a_rwnd);
+                let written = self.write_nr_sack(&mut kept, writer, a_rwnd, config);
                 self.non_renegable = Some(kept);
                 written
             }
@@ -618,7 +632,22 @@ impl Receiver {
         written
     }
 
-    fn write_plain_sack(&self, writer: &mut PacketWriter<'_>, a_rwnd: u32) -> bool {
+    /// How many packets with DATA a SACK says that it acknowledges, so that the peer counts as many miss
+    /// indications (DAC); 0: nothing is said.
+    fn packets_to_tell(&self, config: &AssociationConfig) -> u8 {
+        if !config.cmt {
+            return 0;
+        }
+        let packets = u8::try_from(self.acknowledgement.packets());
+        packets.unwrap_or(u8::MAX).min(Sack::MAX_PACKETS)
+    }
+
+    fn write_plain_sack(
+        &self,
+        writer: &mut PacketWriter<'_>,
+        a_rwnd: u32,
+        config: &AssociationConfig,
+    ) -> bool {
         let Some(room) = writer
             .remaining_for(ChunkType::SACK)
             .checked_sub(Sack::OVERHEAD)
@@ -632,6 +661,7 @@ impl Receiver {
             .sack(
                 self.tsns.cumulative(),
                 a_rwnd,
+                self.packets_to_tell(config),
                 self.tsns.gaps().take(gaps),
                 self.tsns.duplicates().iter().copied().take(duplicates),
             )

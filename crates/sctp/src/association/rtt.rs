@@ -48,6 +48,12 @@ impl RoundTripTime {
         })
     }
 
+    /// RTTVAR; zero before the first measurement.
+    pub(crate) fn rttvar(&self) -> Duration {
+        self.smoothed
+            .map_or(Duration::ZERO, |smoothed| smoothed.rttvar)
+    }
+
     /// The retransmission timeout, backed off as it may be.
     pub(crate) fn rto(&self) -> Duration {
         self.rto

@@ -4,8 +4,12 @@
 
 mod abandonment;
 mod acknowledgement;
+mod copies;
 mod forward_tsn;
 mod loss_recovery;
+mod multipath;
+#[cfg(test)]
+mod multipath_properties;
 mod window_probe;
 
 use std::net::IpAddr;
@@ -14,6 +18,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::failed_messages::{FailedMessage, collect_failed};
+use super::fast_recovery::FastRecovery;
 use super::limit::Limit;
 use super::loss::Loss;
 use super::loss::f_rto::FRto;
@@ -31,6 +36,7 @@ use crate::{
     StreamError, StreamScheduler,
 };
 use abandonment::AbandonedCounters;
+use copies::{Copies, is_redundant};
 use forward_tsn::ForwardTsn;
 use window_probe::WindowProbe;
 
@@ -50,10 +56,12 @@ pub(crate) struct Sender {
     f_rto: FRto,
     /// Paths on which losses were detected while little was in flight, until somebody asks.
     thin_losses: Vec<PathId>,
-    /// The Fast Recovery exit point, in Fast Recovery. Without RACK-TLP it is one for all paths.
-    fast_recovery_exit: Option<Tsn>,
+    /// Without RACK-TLP.
+    fast_recovery: FastRecovery,
     /// A packet of retransmissions may leave there, whatever the window (section 7.2.4).
     fast_retransmit: Option<PathId>,
+    /// What the redundant path scheduler has sent on further paths.
+    copies: Copies,
     probe: WindowProbe,
     /// A SACK came since T3-rtx last expired: the peer is there, whatever it acknowledges.
     sack_since_t3_rtx: bool,
@@ -117,8 +125,9 @@ impl Sender {
             f_rto: FRto::Off,
             thin_losses: Vec::new(),
             peer_window: peer_window as usize,
-            fast_recovery_exit: None,
+            fast_recovery: FastRecovery::default(),
             fast_retransmit: None,
+            copies: Copies::default(),
             probe: WindowProbe::None,
             sack_since_t3_rtx: false,
             refused: false,
@@ -141,6 +150,7 @@ impl Sender {
     pub(crate) fn learn_peer(&mut self, window: u32, streams: u16) -> Vec<RemovedMessage> {
         self.peer_window = window as usize;
         self.queue.put_back(self.outstanding.take_all());
+        self.copies = Copies::default();
         self.forget_transmissions();
         self.forward_tsn = ForwardTsn::default();
         self.probe = WindowProbe::None;
@@ -216,8 +226,9 @@ impl Sender {
         self.outstanding = OutstandingData::new(next);
         self.forget_transmissions();
         self.forward_tsn = ForwardTsn::default();
-        self.fast_recovery_exit = None;
+        self.fast_recovery = FastRecovery::default();
         self.fast_retransmit = None;
+        self.copies = Copies::default();
         self.probe = WindowProbe::None;
         for path in paths.iter_mut() {
             path.chunk_left_flight(path.flight());
@@ -422,6 +433,7 @@ impl Sender {
     /// `to`, as does what was to be sent again on it anyway.
     pub(crate) fn forget_path(&mut self, from: PathId, to: PathId) {
         self.outstanding.forget_path(from, to);
+        self.copies.forget_path(from);
         if let Some(rack) = &mut self.rack {
             rack.forget_path(from);
         }
@@ -437,13 +449,15 @@ impl Sender {
         self.queue.next_destination()
     }
 
-    /// The least size of a packet that can carry the next chunk to be retransmitted, in bytes. It
+    /// The least size of a packet that can carry the next chunk to be retransmitted on `path`, in bytes. It
     /// may exceed the path MTU when that has shrunk: a chunk is never cut again, so IP has to
     /// fragment the packet (section 6.9).
-    pub(crate) fn least_packet(&mut self) -> usize {
-        self.outstanding.next_lost().map_or(0, |(_, fragment)| {
-            CommonHeader::LENGTH + fragment.chunk_size()
-        })
+    pub(crate) fn least_packet(&mut self, path: PathId) -> usize {
+        self.outstanding
+            .next_lost_on(path)
+            .map_or(0, |(_, fragment)| {
+                CommonHeader::LENGTH + fragment.chunk_size()
+            })
     }
 
     /// Writes DATA or I-DATA chunks into a packet that goes out on `path`: first what is marked for
@@ -485,17 +499,21 @@ impl Sender {
             self.queue.end_packet();
         }
         self.data_left(now, path, counts, paths, config);
+        if allowed && shares_packet && is_redundant(config) {
+            counts.chunks += self.write_copies(now, writer, path, paths);
+        }
         counts
     }
 
-    /// The size of the DATA chunk that would go out next, if one is there: one to be retransmitted
-    /// or else a new one.
-    pub(crate) fn next_chunk_size(&mut self, paths: &Paths) -> Option<usize> {
-        if let Some((_, fragment)) = self.outstanding.next_lost() {
+    /// The size of the DATA chunk that would go out next on `path`, if one is there: one to be retransmitted
+    /// or else a new one, or a copy.
+    pub(crate) fn next_chunk_size(&mut self, path: PathId, paths: &Paths) -> Option<usize> {
+        if let Some((_, fragment)) = self.outstanding.next_lost_on(path) {
             return Some(fragment.chunk_size());
         }
         self.next_size(paths)
             .map(|size| (self.overhead() + size).next_multiple_of(4))
+            .or_else(|| self.next_copy_size(path))
     }
 
     /// Puts the sent chunks back to be sent again, as when the COOKIE ECHO that carried them got
@@ -549,7 +567,8 @@ impl Sender {
             path_state.measure_beside_retransmission();
         }
         let was_in_recovery = self.is_in_recovery(path);
-        self.fast_recovery_exit = None;
+        self.lose_copies(path, paths);
+        self.fast_recovery.leave(path);
         self.fast_retransmit = None;
         self.lose_by_timeout(now, path, next, paths);
         self.f_rto = if config.recovery.f_rto && !was_in_recovery && !is_probe {
@@ -591,9 +610,7 @@ impl Sender {
         config: &AssociationConfig,
     ) {
         let mut stream = None;
-        while self.outstanding.next_lost_path() == Some(path)
-            && let Some((tsn, fragment)) = self.outstanding.next_lost()
-        {
+        while let Some((tsn, fragment)) = self.outstanding.next_lost_on(path) {
             // RFC 8260 section 3.3.
             if self.queue.keeps_streams_apart()
                 && *stream.get_or_insert(fragment.stream) != fragment.stream
@@ -616,6 +633,7 @@ impl Sender {
             }
             let earliest = self.is_earliest_on(tsn, path);
             let is_new_here = self.outstanding.last_path(tsn) != Some(path);
+            self.copies.retransmitted(tsn, path);
             match self.outstanding.retransmit(now, tsn, path) {
                 Some(Loss::Timeout) => counts.retransmitted_by_timeout += 1,
                 Some(Loss::FastRetransmit | Loss::Rack) => counts.retransmitted_fast += 1,

@@ -469,7 +469,7 @@ fn a_packet_full_of_sacks_counts_as_one() {
         let gaps = [gap].into_iter().take((sacks + 1) % 2);
         let gaps = gaps.collect::<Vec<_>>().into_iter();
         if writer
-            .sack(first.previous(), 10_000, gaps, [].into_iter())
+            .sack(first.previous(), 10_000, 0, gaps, [].into_iter())
             .is_err()
         {
             break;
@@ -509,6 +509,7 @@ fn gap_blocks_in_any_order_are_understood() {
         .sack(
             first.tsn.previous(),
             10_000,
+            0,
             gaps.into_iter(),
             [].into_iter(),
         )

@@ -11,6 +11,7 @@ mod lock_up;
 mod loss;
 mod loss_recovery;
 mod multihoming;
+mod multipath;
 mod nr_sack;
 mod packet;
 mod partial_delivery;

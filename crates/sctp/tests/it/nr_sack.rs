@@ -84,6 +84,7 @@ fn give_nr_sack(peer: &mut Scripted, below: u32, gaps: &[(u16, u16)], kept: &[(u
             .nr_sack(
                 cumulative,
                 100_000,
+                0,
                 gaps.into_iter(),
                 kept.into_iter(),
                 [].into_iter(),
@@ -260,6 +261,7 @@ fn the_second_acknowledgement_of_a_packet_is_ignored() {
                 .nr_sack(
                     cumulative,
                     1000,
+                    0,
                     [].into_iter(),
                     [].into_iter(),
                     [].into_iter(),

@@ -702,7 +702,7 @@ fn a_peer_that_never_acknowledges_for_good_does_not_keep_an_association_that_is_
         let gaps = [gap].map(|(start, end)| GapAckBlock { start, end });
         // A window that is closed, so that what is lost is no error.
         writer
-            .sack(first.previous(), 0, gaps.into_iter(), [].into_iter())
+            .sack(first.previous(), 0, 0, gaps.into_iter(), [].into_iter())
             .unwrap();
         let sack = writer.finish();
         pair.give_server(sack.clone());

@@ -287,7 +287,7 @@ fn every_extension() -> Vec<Vec<u8>> {
             let kept = [GapAckBlock { start, end }];
             let none = std::iter::empty();
             writer
-                .nr_sack(Tsn(ack), 100_000, none, kept.into_iter(), [].into_iter())
+                .nr_sack(Tsn(ack), 100_000, 0, none, kept.into_iter(), [].into_iter())
                 .unwrap();
         })
     };

@@ -138,6 +138,7 @@ impl Association {
             self.error_count = 0;
             self.clear_path_errors(path, context);
         }
+        self.route_retransmissions(context.config);
         if outcome.writable {
             context.events.push_back(Event::Writable { id: self.id });
         }

@@ -66,6 +66,7 @@ fn sack(
             Tsn(FIRST).previous() + cumulative,
             gaps,
             Some(MissRule::new(recovery)),
+            None,
             |chunk| {
                 effects
                     .acknowledged
@@ -106,6 +107,7 @@ fn refuses_sacks_of_what_was_never_sent() {
             cumulative,
             gaps,
             Some(MissRule::new(false)),
+            None,
             |_| {},
             |_, _| {},
             |_, _, _| {},
@@ -250,6 +252,7 @@ fn measures_by_karns_algorithm() {
                 cumulative,
                 gaps,
                 Some(MissRule::new(false)),
+                None,
                 on_acknowledged,
                 |_, _| {},
                 |_, _, _| {},
@@ -322,6 +325,7 @@ fn tells_the_earliest_chunks_of_several_paths_in_one_walk() {
             Tsn(FIRST).previous(),
             [gap].into_iter(),
             Some(MissRule::new(false)),
+            None,
             |_| {},
             |_, _| {},
             |_, _, _| {},
@@ -357,7 +361,7 @@ proptest! {
             }
             let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
             let cumulative = outstanding.cumulative_ack_point() + advance;
-            let _ = outstanding.handle_sack(Instant::now(), cumulative, gaps, Some(MissRule::new(false)), |_| {}, |_, _| {}, |_, _, _| {});
+            let _ = outstanding.handle_sack(Instant::now(), cumulative, gaps, Some(MissRule::new(false)), None, |_| {}, |_, _| {}, |_, _, _| {});
             let in_flight = outstanding.chunks.iter().filter(|c| c.state == ChunkState::InFlight).count();
             let lost =
                 outstanding.chunks.iter().filter(|c| matches!(c.state, ChunkState::Lost(_))).count();
@@ -400,6 +404,7 @@ fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
             Tsn(FIRST),
             [gap].into_iter(),
             Some(MissRule::new(false)),
+            None,
             |chunk| acknowledged.push((chunk.path, chunk.moved)),
             |_, _| {},
             |_, _, _| {},
@@ -561,4 +566,71 @@ fn what_is_not_acknowledged_is_not_kept() {
     let beyond = [GapAckBlock { start: 2, end: 4 }];
     let freed = outstanding.free_non_renegable(beyond.into_iter());
     assert_eq!(freed, Err(NeverSent));
+}
+
+#[test]
+fn a_sack_that_was_overtaken_counts_for_nothing_where_several_paths_are_in_use() {
+    for split in [false, true] {
+        let mut outstanding = outstanding(9);
+        let mut sack = |end| {
+            let gap = GapAckBlock { start: 2, end };
+            let mut reneged = 0;
+            let summary = outstanding
+                .handle_sack(
+                    Instant::now(),
+                    Tsn(FIRST).previous(),
+                    [gap].into_iter(),
+                    Some(MissRule::new(false)),
+                    split.then_some(1),
+                    |_| {},
+                    |_, _| {},
+                    |_, _, _| reneged += 1,
+                )
+                .expect("acknowledges what was sent");
+            (summary.overtaken, reneged)
+        };
+        assert_eq!(sack(6), (false, 0));
+        assert_eq!(sack(6), (false, 0), "it may tell a window");
+        assert_eq!(sack(4), if split { (true, 0) } else { (false, 2) });
+    }
+}
+
+#[test]
+fn what_a_slow_path_carries_is_not_missing_because_a_fast_one_overtakes_it() {
+    let mut outstanding = OutstandingData::new(Tsn(FIRST));
+    for number in 0..8 {
+        // The first three on the slow path, but the second one.
+        let on = if [0, 2].contains(&number) { 1 } else { 0 };
+        outstanding.push(Instant::now(), fragment(10), path(on));
+    }
+    let mut lost = Vec::new();
+    for end in 4..=8 {
+        let gap = GapAckBlock { start: 4, end };
+        outstanding
+            .handle_sack(
+                Instant::now(),
+                Tsn(FIRST).previous(),
+                [gap].into_iter(),
+                Some(MissRule::new(false)),
+                Some(1),
+                |_| {},
+                |path, _| lost.push(path),
+                |_, _, _| {},
+            )
+            .expect("acknowledges what was sent");
+    }
+    assert_eq!(lost, [path(0)], "the second chunk alone");
+    outstanding.send_lost_on(path(1));
+    assert!(outstanding.has_lost_on(path(1)) && !outstanding.has_lost_on(path(0)));
+    assert_eq!(
+        outstanding.next_lost_on(path(1)).map(|(tsn, _)| tsn),
+        Some(Tsn(FIRST) + 1)
+    );
+    outstanding.retransmit(Instant::now(), Tsn(FIRST) + 1, path(1));
+    assert!(!outstanding.has_lost_on(path(1)));
+    let mut moved = Vec::new();
+    let is_late = |on, _| on == path(1);
+    assert!(outstanding.reschedule(path(0), is_late, |on, _| moved.push(on)));
+    assert_eq!(moved, [path(1); 3], "all that is in flight there");
+    assert!(outstanding.has_lost_on(path(0)) && !outstanding.has_lost_on(path(1)));
 }

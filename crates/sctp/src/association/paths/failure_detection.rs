@@ -100,6 +100,7 @@ impl Association {
         if crossed {
             let alternate = self.alternate_path(path_id);
             self.sender.redirect_lost(path_id, alternate);
+            self.route_retransmissions(context.config);
             if let Some(path) = self.paths.get_mut(path_id)
                 && path.flight() == 0
                 && alternate != path_id

@@ -50,6 +50,7 @@ impl Association {
         let next = self.alternate_path(path_id);
         self.sender
             .handle_t3_rtx(context.now, path_id, next, &mut self.paths, context.config);
+        self.route_retransmissions(context.config);
         self.begin_burst();
     }
 

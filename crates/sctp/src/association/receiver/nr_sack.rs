@@ -5,6 +5,7 @@
 //! for its turn, may be: [`Receiver::renege`].
 
 use super::Receiver;
+use crate::AssociationConfig;
 use crate::association::received_tsns::{Arrival, Bounds, ReceivedTsns, TsnRange};
 use crate::packet::{ChunkType, GapAckBlock, NrSack, PacketWriter, Tsn};
 
@@ -120,6 +121,7 @@ impl Receiver {
         kept: &mut NonRenegable,
         writer: &mut PacketWriter<'_>,
         window: u32,
+        config: &AssociationConfig,
     ) -> bool {
         let Some(room) = writer
             .remaining_for(ChunkType::NR_SACK)
@@ -138,6 +140,7 @@ impl Receiver {
             .nr_sack(
                 self.tsns.cumulative(),
                 window,
+                self.packets_to_tell(config),
                 blocks.renegable.into_iter(),
                 blocks.non_renegable.into_iter(),
                 self.tsns.duplicates().iter().copied().take(duplicates),

@@ -22,6 +22,8 @@ struct Report<'a, G> {
     duplicates: TsnList<'a>,
     /// What of that the peer keeps.
     non_renegable: GapAckBlocks<'a>,
+    /// How many packets with DATA it acknowledges, where it says that; else 1.
+    packets: u8,
 }
 
 impl Sender {
@@ -41,6 +43,7 @@ impl Sender {
             window: Some(sack.a_rwnd as usize),
             gaps: sack.gap_ack_blocks.iter(),
             duplicates: sack.duplicate_tsns,
+            packets: sack.packets.max(1),
             non_renegable: GapAckBlocks::default(),
         };
         self.acknowledge(now, report, paths, config)
@@ -63,6 +66,7 @@ impl Sender {
             window: Some(nr_sack.a_rwnd as usize),
             gaps: nr_sack.gap_ack_blocks.iter().chain(non_renegable.iter()),
             duplicates: nr_sack.duplicate_tsns,
+            packets: nr_sack.packets.max(1),
             non_renegable,
         };
         self.acknowledge(now, report, paths, config)
@@ -86,6 +90,7 @@ impl Sender {
             window: None,
             gaps: gaps.into_iter(),
             duplicates: TsnList::default(),
+            packets: 1,
             non_renegable: GapAckBlocks::default(),
         };
         self.acknowledge(now, report, paths, config)
@@ -104,10 +109,13 @@ impl Sender {
             gaps,
             duplicates,
             non_renegable,
+            packets,
         } = report;
         let probed_before = self.probed_path();
+        let window_before = self.peer_window;
         self.peer_window = window.unwrap_or(self.peer_window);
         self.sack_since_t3_rtx = true;
+        let split = config.cmt && paths.len() > 1;
         let misses = self.miss_rule(paths, config);
         let recovering = self.recovering(paths);
         for path in paths.iter_mut() {
@@ -126,6 +134,7 @@ impl Sender {
                 cumulative,
                 gaps,
                 misses,
+                split.then_some(packets),
                 |chunk| {
                     let by_gap = chunk.tsn > cumulative;
                     if let Some(path) = paths.get_mut(chunk.path) {
@@ -137,6 +146,10 @@ impl Sender {
                 |path, size, tsn| reneged.push((path, size, tsn)),
             )
             .map_err(|_| NeverSent)?;
+        if summary.overtaken {
+            self.peer_window = window_before;
+            return Ok(SackOutcome::default());
+        }
         let next_tsn = self.outstanding.next_tsn();
         for tsn in duplicates.iter() {
             arrivals.duplicate(tsn, next_tsn, &mut self.rack);
@@ -153,6 +166,7 @@ impl Sender {
                 path.earliest_acknowledged();
             }
         }
+        self.acknowledge_copies(now, duplicates, paths);
         let (coupled_paths, coupled) = paths.iter_mut_coupled(now);
         for path in coupled_paths {
             let in_recovery = recovering.contains(&path.id());
@@ -164,31 +178,32 @@ impl Sender {
                 self.chunk_left(now, tsn, id);
             }
         }
-        if self
-            .fast_recovery_exit
-            .is_some_and(|exit| exit <= cumulative)
-        {
-            self.fast_recovery_exit = None;
-        }
+        self.leave_fast_recovery(cumulative);
         if config.recovery.rto_restart {
             self.restart_timers(now, paths);
         }
         if let Some(first_path) = summary.fast_retransmit {
-            let enters = self.fast_recovery_exit.is_none();
+            let exit = self.outstanding.next_tsn().previous();
+            let entering: Vec<PathId> = paths
+                .iter()
+                .map(Path::id)
+                .filter(|path| !self.fast_recovery.contains(*path))
+                .collect();
             if paths
                 .get(first_path)
                 .is_some_and(|path| is_thin(path.flight(), path.pmdcs()))
             {
                 self.thin_losses.push(first_path);
             }
-            for (path, size) in lost {
-                if let Some((path, coupled)) = paths.get_mut_coupled(path, now) {
+            for (id, size) in lost {
+                let enters = entering.contains(&id);
+                if let Some((path, coupled)) = paths.get_mut_coupled(id, now) {
                     path.chunk_lost(now, size, enters, coupled);
                 }
-            }
-            if enters {
-                self.fast_recovery_exit = Some(self.outstanding.next_tsn().previous());
-                self.fast_retransmit = Some(first_path);
+                if enters {
+                    self.fast_recovery.enter(id, exit, split);
+                    self.fast_retransmit = Some(first_path);
+                }
             }
         }
         self.conclude_sack(now, cumulative, &summary, arrivals, paths, config);
@@ -207,6 +222,16 @@ impl Sender {
             probed: probed.filter(|_| !summary.newly_acknowledged),
             writable: self.take_room_again(config),
         })
+    }
+
+    /// The SACK may have acknowledged all that was outstanding when Fast Recovery began.
+    fn leave_fast_recovery(&mut self, cumulative: Tsn) {
+        self.fast_recovery.advance(cumulative);
+        let split: Vec<PathId> = self.fast_recovery.split().collect();
+        if !split.is_empty() {
+            let earliest = self.outstanding.earliest_on_each(split);
+            self.fast_recovery.advance_split(&earliest);
+        }
     }
 
     /// The paths that recover from a loss.

@@ -75,7 +75,7 @@ impl Sender {
         if self.rack.is_some() {
             return None;
         }
-        let rule = MissRule::new(self.fast_recovery_exit.is_some());
+        let rule = MissRule::new(self.fast_recovery.is_common());
         if !config.recovery.early_retransmit
             || self.next_new_size(self.max_payload(paths)).is_some()
         {
@@ -88,16 +88,16 @@ impl Sender {
     /// 7.2.4).
     pub(super) fn is_in_recovery(&self, path: PathId) -> bool {
         match &self.rack {
-            None => self.fast_recovery_exit.is_some(),
+            None => self.fast_recovery.contains(path),
             Some(rack) => rack.is_in_recovery(path),
         }
     }
 
-    /// Whether what is marked for retransmission goes on `path` next: not while F-RTO tries new data.
+    /// Whether something is marked for retransmission on `path`, and may go: not while F-RTO tries new data.
     pub(super) fn retransmits_on(&self, path: PathId) -> bool {
         self.outstanding.has_lost()
             && !self.f_rto.holds_back()
-            && self.outstanding.next_lost_is_on(path)
+            && self.outstanding.has_lost_on(path)
     }
 
     /// What was sent counts for nothing any more.

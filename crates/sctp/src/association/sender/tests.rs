@@ -123,7 +123,7 @@ impl SenderTest {
         let cumulative = FIRST.previous() + count;
         let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
         writer
-            .sack(cumulative, window, gaps, [].into_iter())
+            .sack(cumulative, window, 0, gaps, [].into_iter())
             .unwrap();
         let packet = writer.finish();
         let Some(Ok(Chunk::Sack(sack))) = Packet::read(&packet).unwrap().chunks().next() else {
@@ -220,9 +220,9 @@ fn reduces_the_window_once_in_a_fast_recovery() {
     }
     assert_eq!(sending.packets()[0], [sent + 5]);
     assert_eq!(sending.cwnd(), reduced);
-    assert!(sending.sender.fast_recovery_exit.is_some());
+    assert!(sending.sender.fast_recovery.is_common());
     sending.sack(sent + 12, &[], OPEN);
-    assert!(sending.sender.fast_recovery_exit.is_none());
+    assert!(!sending.sender.fast_recovery.is_common());
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl<'a> Chunk<'a> {
             ChunkType::DATA => Data::read(flags, value).map(Chunk::Data),
             ChunkType::INIT => Init::read(value).map(Chunk::Init),
             ChunkType::INIT_ACK => Init::read(value).map(Chunk::InitAck),
-            ChunkType::SACK => Sack::read(value).map(Chunk::Sack),
+            ChunkType::SACK => Sack::read(flags, value).map(Chunk::Sack),
             ChunkType::HEARTBEAT => Some(Chunk::Heartbeat(Heartbeat::read(value))),
             ChunkType::HEARTBEAT_ACK => Some(Chunk::HeartbeatAck(Heartbeat::read(value))),
             ChunkType::ABORT => Some(Chunk::Abort(Abort::read(flags, value))),
@@ -125,7 +125,7 @@ impl<'a> Chunk<'a> {
                 Some(Chunk::ShutdownComplete(ShutdownComplete::read(flags)))
             }
             ChunkType::AUTH => Auth::read(value).map(Chunk::Auth),
-            ChunkType::NR_SACK => NrSack::read(value).map(Chunk::NrSack),
+            ChunkType::NR_SACK => NrSack::read(flags, value).map(Chunk::NrSack),
             ChunkType::I_DATA => IData::read(flags, value).map(Chunk::IData),
             ChunkType::ASCONF_ACK => AsconfAck::read(value).map(Chunk::AsconfAck),
             ChunkType::RE_CONFIG => Some(Chunk::ReConfig(ReConfig::read(value))),
@@ -180,6 +180,7 @@ impl<'a> Chunk<'a> {
             Chunk::Sack(sack) => writer.sack(
                 sack.cumulative_tsn_ack,
                 sack.a_rwnd,
+                sack.packets,
                 sack.gap_ack_blocks.iter(),
                 sack.duplicate_tsns.iter(),
             ),
@@ -196,6 +197,7 @@ impl<'a> Chunk<'a> {
             Chunk::NrSack(nr_sack) => writer.nr_sack(
                 nr_sack.cumulative_tsn_ack,
                 nr_sack.a_rwnd,
+                nr_sack.packets,
                 nr_sack.gap_ack_blocks.iter(),
                 nr_sack.nr_gap_ack_blocks.iter(),
                 nr_sack.duplicate_tsns.iter(),

@@ -1,7 +1,7 @@
 //! Non-Renegable Selective Acknowledgement (draft-natarajan-tsvwg-sctp-nrsack).
 
 use super::ChunkType;
-use super::sack::{GapAckBlock, GapAckBlocks, TsnList};
+use super::sack::{GapAckBlock, GapAckBlocks, Sack, TsnList};
 use crate::packet::tlv::HEADER_LENGTH;
 use crate::packet::{DoesNotFit, PacketWriter, Tsn};
 use bytes::{Buf, BufMut};
@@ -14,6 +14,8 @@ pub struct NrSack<'a> {
     pub cumulative_tsn_ack: Tsn,
     /// Advertised Receiver Window Credit, in bytes.
     pub a_rwnd: u32,
+    /// See [`Sack::packets`].
+    pub packets: u8,
     /// Runs of TSNs received beyond the cumulative TSN ack that the receiver may still discard.
     pub gap_ack_blocks: GapAckBlocks<'a>,
     /// Runs of TSNs received beyond the cumulative TSN ack that the receiver keeps.
@@ -31,7 +33,7 @@ impl NrSack<'_> {
 }
 
 impl<'a> NrSack<'a> {
-    pub(super) fn read(mut value: &'a [u8]) -> Option<NrSack<'a>> {
+    pub(super) fn read(flags: u8, mut value: &'a [u8]) -> Option<NrSack<'a>> {
         let cumulative_tsn_ack = Tsn(value.try_get_u32().ok()?);
         let a_rwnd = value.try_get_u32().ok()?;
         let blocks = usize::from(value.try_get_u16().ok()?);
@@ -44,6 +46,7 @@ impl<'a> NrSack<'a> {
         Some(NrSack {
             cumulative_tsn_ack,
             a_rwnd,
+            packets: flags >> Sack::PACKETS_SHIFT,
             gap_ack_blocks: GapAckBlocks::new(gap_ack_blocks),
             nr_gap_ack_blocks: GapAckBlocks::new(nr_gap_ack_blocks),
             duplicate_tsns: TsnList::new(entries.get(..duplicates)?),
@@ -62,6 +65,7 @@ impl PacketWriter<'_> {
         &mut self,
         cumulative_tsn_ack: Tsn,
         a_rwnd: u32,
+        packets: u8,
         gap_ack_blocks: impl ExactSizeIterator<Item = GapAckBlock>,
         nr_gap_ack_blocks: impl ExactSizeIterator<Item = GapAckBlock>,
         duplicate_tsns: impl ExactSizeIterator<Item = Tsn>,
@@ -71,7 +75,8 @@ impl PacketWriter<'_> {
         let entries = blocks + nr_blocks + duplicates;
         let value_length = NrSack::OVERHEAD - HEADER_LENGTH + entries * NrSack::ENTRY_LENGTH;
         // Counts that fit into a chunk fit into 16 bits.
-        self.append(ChunkType::NR_SACK, 0, value_length, |buffer| {
+        let flags = packets << Sack::PACKETS_SHIFT;
+        self.append(ChunkType::NR_SACK, flags, value_length, |buffer| {
             buffer.put_u32(cumulative_tsn_ack.0);
             buffer.put_u32(a_rwnd);
             buffer.put_u16(blocks as u16);

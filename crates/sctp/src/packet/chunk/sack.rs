@@ -12,6 +12,9 @@ pub struct Sack<'a> {
     pub cumulative_tsn_ack: Tsn,
     /// Advertised Receiver Window Credit, in bytes.
     pub a_rwnd: u32,
+    /// How many packets with DATA have come since the last SACK, at most [`Sack::MAX_PACKETS`]; 0 where that
+    /// is not told, as it is with concurrent multipath transfer (DAC) alone.
+    pub packets: u8,
     /// Runs of TSNs received beyond the cumulative TSN ack.
     pub gap_ack_blocks: GapAckBlocks<'a>,
     /// TSNs received more than once since the last SACK.
@@ -42,10 +45,16 @@ impl Sack<'_> {
 
     /// Bytes that each Gap Ack Block and each duplicate TSN adds.
     pub const ENTRY_LENGTH: usize = 4;
+
+    /// The most packets that a SACK can tell of.
+    pub const MAX_PACKETS: u8 = 3;
+
+    /// The number of packets is in the two highest flags.
+    pub(super) const PACKETS_SHIFT: u32 = 6;
 }
 
 impl<'a> Sack<'a> {
-    pub(super) fn read(mut value: &'a [u8]) -> Option<Sack<'a>> {
+    pub(super) fn read(flags: u8, mut value: &'a [u8]) -> Option<Sack<'a>> {
         let cumulative_tsn_ack = Tsn(value.try_get_u32().ok()?);
         let a_rwnd = value.try_get_u32().ok()?;
         let blocks = usize::from(value.try_get_u16().ok()?);
@@ -55,6 +64,7 @@ impl<'a> Sack<'a> {
         Some(Sack {
             cumulative_tsn_ack,
             a_rwnd,
+            packets: flags >> Sack::PACKETS_SHIFT,
             gap_ack_blocks: GapAckBlocks::new(gap_ack_blocks),
             duplicate_tsns: TsnList::new(entries.get(..duplicates)?),
         })
@@ -117,6 +127,7 @@ impl PacketWriter<'_> {
         &mut self,
         cumulative_tsn_ack: Tsn,
         a_rwnd: u32,
+        packets: u8,
         gap_ack_blocks: impl ExactSizeIterator<Item = GapAckBlock>,
         duplicate_tsns: impl ExactSizeIterator<Item = Tsn>,
     ) -> Result<(), DoesNotFit> {
@@ -124,7 +135,8 @@ impl PacketWriter<'_> {
         let value_length =
             Sack::OVERHEAD - HEADER_LENGTH + (blocks + duplicates) * Sack::ENTRY_LENGTH;
         // Counts that fit into a chunk fit into 16 bits.
-        self.append(ChunkType::SACK, 0, value_length, |buffer| {
+        let flags = packets << Sack::PACKETS_SHIFT;
+        self.append(ChunkType::SACK, flags, value_length, |buffer| {
             buffer.put_u32(cumulative_tsn_ack.0);
             buffer.put_u32(a_rwnd);
             buffer.put_u16(blocks as u16);

@@ -610,7 +610,7 @@ fn sack_of(cumulative: sctp::packet::Tsn) -> Vec<u8> {
     crate::rfc9260::scripted::packet_of(0, |writer| {
         let (gaps, duplicates) = ([].into_iter(), [].into_iter());
         writer
-            .sack(cumulative, 100_000, gaps, duplicates)
+            .sack(cumulative, 100_000, 0, gaps, duplicates)
             .expect("it fits");
     })[12..]
         .to_vec()

@@ -21,6 +21,7 @@ fn forged_packets_leave_the_association_as_it_is() {
             Chunk::Sack(sctp::packet::Sack {
                 cumulative_tsn_ack: sctp::packet::Tsn(number),
                 a_rwnd: 0,
+                packets: 0,
                 gap_ack_blocks: Default::default(),
                 duplicate_tsns: Default::default(),
             }),

@@ -171,6 +171,7 @@ fn nr_sack() {
             .nr_sack(
                 Tsn(0x0102_0304),
                 65536,
+                0,
                 blocks.into_iter(),
                 nr_blocks.into_iter(),
                 [Tsn(11)].into_iter(),

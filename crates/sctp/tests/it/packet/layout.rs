@@ -130,7 +130,7 @@ fn sack() {
             GapAckBlock { start: 5, end: 5 },
         ];
         writer
-            .sack(Tsn(12), 4660, blocks.into_iter(), [].into_iter())
+            .sack(Tsn(12), 4660, 0, blocks.into_iter(), [].into_iter())
             .unwrap();
     });
     let expected = b"\x03\x00\x00\x18\x00\x00\x00\x0c\x00\x00\x12\x34\x00\x02\x00\x00\
@@ -535,7 +535,7 @@ fn sack_overhead_and_entries() {
     let packet = packet_with(|writer| {
         let room = writer.remaining();
         writer
-            .sack(Tsn(1), 0, blocks.into_iter(), [Tsn(1)].into_iter())
+            .sack(Tsn(1), 0, 0, blocks.into_iter(), [Tsn(1)].into_iter())
             .unwrap();
         let taken = Sack::OVERHEAD + 4 * Sack::ENTRY_LENGTH;
         assert_eq!(writer.remaining(), room - taken);

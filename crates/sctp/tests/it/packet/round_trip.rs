@@ -95,7 +95,7 @@ proptest! {
         let duplicates: Vec<_> = duplicates.into_iter().map(Tsn).collect();
         let packet = packet_with(|writer| {
             let (blocks, duplicates) = (blocks.iter().copied(), duplicates.iter().copied());
-            writer.sack(cumulative_tsn_ack, a_rwnd, blocks, duplicates).unwrap();
+            writer.sack(cumulative_tsn_ack, a_rwnd, 0, blocks, duplicates).unwrap();
         });
         let Some(Ok(Chunk::Sack(sack))) = Packet::read(&packet).unwrap().chunks().next() else {
             panic!("no SACK");
@@ -219,7 +219,7 @@ proptest! {
         let packet = packet_with(|writer| {
             let (blocks, nr_blocks) = (blocks.iter().map(block), nr_blocks.iter().map(block));
             let duplicates = duplicates.iter().copied().map(Tsn);
-            writer.nr_sack(cumulative_tsn_ack, a_rwnd, blocks, nr_blocks, duplicates).unwrap();
+            writer.nr_sack(cumulative_tsn_ack, a_rwnd, 0, blocks, nr_blocks, duplicates).unwrap();
         });
         let Some(Ok(Chunk::NrSack(nr_sack))) = Packet::read(&packet).unwrap().chunks().next() else {
             panic!("no NR-SACK");

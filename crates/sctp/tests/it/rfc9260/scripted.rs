@@ -368,7 +368,7 @@ impl Scripted {
             .collect();
         let packet = packet_of(self.tag, |writer| {
             writer
-                .sack(cumulative, a_rwnd, gaps.into_iter(), [].into_iter())
+                .sack(cumulative, a_rwnd, 0, gaps.into_iter(), [].into_iter())
                 .expect("it fits");
         });
         self.give_packet(packet);

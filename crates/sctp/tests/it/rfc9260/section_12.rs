@@ -224,6 +224,7 @@ fn duplicates_in_a_sack_acknowledge_nothing() {
             .sack(
                 scripted.tsn.previous(),
                 5000,
+                0,
                 [].into_iter(),
                 never_sent.into_iter(),
             )

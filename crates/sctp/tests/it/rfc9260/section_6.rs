@@ -535,7 +535,7 @@ fn a_sack_whose_lists_do_not_fit_is_dropped() {
     scripted.take();
     let sack = packet_of(scripted.tag, |writer| {
         writer
-            .sack(scripted.tsn, 5000, [].into_iter(), [].into_iter())
+            .sack(scripted.tsn, 5000, 0, [].into_iter(), [].into_iter())
             .unwrap();
     });
     for (blocks, duplicates) in [(1, 0), (0, 1), (65_535, 65_535)] {

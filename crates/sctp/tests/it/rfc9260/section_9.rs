@@ -258,7 +258,7 @@ fn a_packet_with_an_abort_is_not_answered() {
     scripted.take();
     let packet = packet_of(scripted.tag, |writer| {
         writer
-            .sack(scripted.tsn + 100, 5000, [].into_iter(), [].into_iter())
+            .sack(scripted.tsn + 100, 5000, 0, [].into_iter(), [].into_iter())
             .unwrap();
         writer.chunk(&abort).unwrap();
     });

@@ -1,0 +1,125 @@
+//! Path schedulers: which path the next new data goes to. A scheduler knows the numbers of the paths, and how
+//! much waits.
+
+mod blest;
+mod ecf;
+mod min_rtt;
+mod redundant;
+mod round_robin;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::PathScheduler;
+use crate::association::path_id::PathId;
+
+/// A path that new data may go to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate {
+    pub(super) id: PathId,
+    /// The round-trip time, smoothed.
+    pub(super) srtt: Duration,
+    /// How much it varies.
+    pub(super) rttvar: Duration,
+    /// The congestion window, in bytes.
+    pub(super) cwnd: usize,
+    pub(super) in_slow_start: bool,
+    /// Bytes of DATA chunks in flight.
+    pub(super) flight: usize,
+    /// Bytes of DATA chunks that a packet carries.
+    pub(super) packet: usize,
+    /// Whether a packet may leave now.
+    pub(super) has_room: bool,
+}
+
+/// What waits to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WaitingData {
+    pub(super) now: Instant,
+    /// Bytes of user messages that were not sent yet.
+    pub(super) unsent: usize,
+    /// Bytes that may be sent and not acknowledged for good at a time.
+    pub(super) window: usize,
+}
+
+/// Chooses among paths.
+pub(super) trait Scheduler: fmt::Debug + Send {
+    /// The path of the next packet with new data; `None` when it is better to wait, or no path has room.
+    /// `paths` are at least one.
+    fn next(&mut self, paths: &[Candidate], data: &WaitingData) -> Option<PathId>;
+}
+
+/// The scheduler of that name.
+pub(super) fn scheduler(name: PathScheduler) -> Box<dyn Scheduler> {
+    match name {
+        PathScheduler::RoundRobin => Box::new(round_robin::RoundRobin::default()),
+        PathScheduler::MinRtt => Box::new(min_rtt::MinRtt),
+        PathScheduler::Ecf => Box::new(ecf::Ecf::default()),
+        PathScheduler::Blest => Box::new(blest::Blest::default()),
+        PathScheduler::Redundant => Box::new(redundant::Redundant),
+    }
+}
+
+/// The fastest path, whether it has room or not.
+fn fastest(paths: &[Candidate]) -> Option<&Candidate> {
+    paths.iter().min_by_key(|path| (path.srtt, path.id))
+}
+
+/// The fastest path that has room.
+pub(super) fn fastest_with_room(paths: &[Candidate]) -> Option<&Candidate> {
+    paths
+        .iter()
+        .filter(|path| path.has_room)
+        .min_by_key(|path| (path.srtt, path.id))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A path of 10 ms and 10 packets.
+    pub(in super::super) fn candidate(number: u16) -> Candidate {
+        let mut id = PathId::FIRST;
+        for _ in 0..number {
+            id = id.next().expect("few are counted");
+        }
+        Candidate {
+            id,
+            srtt: Duration::from_millis(10),
+            rttvar: Duration::from_millis(1),
+            cwnd: 10_000,
+            in_slow_start: false,
+            flight: 0,
+            packet: 1000,
+            has_room: true,
+        }
+    }
+
+    /// So many bytes wait, and so many may be under way.
+    pub(super) fn waiting(unsent: usize, window: usize) -> WaitingData {
+        WaitingData {
+            now: Instant::now(),
+            unsent,
+            window,
+        }
+    }
+
+    #[test]
+    fn no_scheduler_takes_a_path_without_room() {
+        for name in PathScheduler::ALL {
+            let full = Candidate {
+                has_room: false,
+                ..candidate(0)
+            };
+            let slow = Candidate {
+                srtt: Duration::from_millis(11),
+                ..candidate(1)
+            };
+            let mut scheduler = scheduler(name);
+            let data = waiting(1 << 20, 1 << 20);
+            let next = scheduler.next(&[full, slow], &data);
+            assert_eq!(next, Some(slow.id), "{name}");
+            assert_eq!(scheduler.next(&[full], &data), None, "{name}");
+        }
+    }
+}
