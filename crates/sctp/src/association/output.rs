@@ -251,11 +251,11 @@ impl Association {
 
     /// A packet of that many bytes with DATA goes out on a path; `first` is its first chunk.
     fn data_is_sent(&mut self, path_id: PathId, size: usize, first: Tsn) {
-        if let Some(path) = self.paths.get_mut(path_id) {
-            path.packet_with_data_sent(size, first);
-        }
-        // Data may be moved to any of them.
         for path in self.paths.iter_mut() {
+            if path.id() == path_id {
+                path.packet_with_data_sent(size, first);
+            }
+            // Data may be moved to any of them.
             path.data_is_sent();
         }
     }
@@ -300,13 +300,14 @@ impl Association {
         if self.shutdown.is_due() && self.is_open(shutdown_path) {
             return Some(shutdown_path);
         }
-        if let Some(path_id) = data_path {
+        if let Some(path_id) = data_path
+            && let Some(path) = self.paths.get(path_id)
+        {
             if self.sender.forward_tsn_is_due() {
                 return Some(path_id);
             }
-            let room = self.paths.get(path_id).map_or(0, |path| path.pmdcs());
-            let room = room.saturating_sub(self.paths.auth_length());
-            if self.sender.wants_packet(path_id, &self.paths, room, config)
+            let room = path.pmdcs().saturating_sub(self.paths.auth_length());
+            if self.sender.wants_packet(path, &self.paths, room, config)
                 || self.sender.wants_copies(path_id, &self.paths, config)
             {
                 return Some(path_id);
@@ -331,18 +332,15 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
-        if !self.paths.get(path_id).is_some_and(Path::has_source) {
-            self.write_requests(path_id, writer, context);
-            return;
-        }
-        if !self.pending.is_empty() {
+        let path = self.paths.get(path_id);
+        let has_source = path.is_some_and(Path::has_source);
+        let wants_heartbeat = has_source && path.is_some_and(Path::wants_heartbeat);
+        if has_source && !self.pending.is_empty() {
             let is_open = self.is_open(path_id);
             self.pending.write(path_id, is_open, writer);
         }
         self.write_requests(path_id, writer, context);
-        if let Some(path) = self.paths.get_mut(path_id)
-            && path.wants_heartbeat()
-        {
+        if wants_heartbeat && let Some(path) = self.paths.get_mut(path_id) {
             let info = path.send_heartbeat(context.now, context.rng, context.config);
             // One that does not fit counts as sent: it will be missed and sent again.
             let _ = writer.heartbeat(&info);
@@ -406,21 +404,21 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
-        if !self
+        let Some(path) = self
             .paths
             .get(path_id)
-            .is_some_and(Path::wants_heartbeat_beside_data)
-        {
+            .filter(|path| path.wants_heartbeat_beside_data())
+        else {
             return;
-        }
+        };
         let room = self.room_for_data_beside(ChunkType::HEARTBEAT, writer);
+        let sends_data = self
+            .sender
+            .wants_packet(path, &self.paths, room, context.config);
         let has_room = self
             .sender
             .next_chunk_size(path_id, &self.paths)
             .is_some_and(|size| size + HEARTBEAT_SIZE <= room);
-        let sends_data = self
-            .sender
-            .wants_packet(path_id, &self.paths, room, context.config);
         if sends_data
             && let Some(path) = self.paths.get_mut(path_id)
             && let Some(info) = path.send_heartbeat_beside_data(context.now, has_room, context.rng)

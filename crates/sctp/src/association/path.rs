@@ -337,13 +337,16 @@ impl Path {
 
     /// Adjusts the window for the time in which nothing was sent, once for each RTO of it
     /// (section 7.2.1). That time ends here: a chunk goes out now.
+    #[inline]
     fn account_for_idle_time(&mut self, now: Instant) {
-        let Some(data_sent) = self.data_sent else {
-            return;
-        };
-        if self.flight > 0 {
-            return;
+        if self.flight == 0
+            && let Some(data_sent) = self.data_sent
+        {
+            self.end_idle_time(now, data_sent);
         }
+    }
+
+    fn end_idle_time(&mut self, now: Instant, data_sent: Instant) {
         let rto = self.rtt.rto();
         let mut idle = now.saturating_duration_since(data_sent);
         let mut periods = 0;

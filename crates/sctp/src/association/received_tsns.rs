@@ -147,10 +147,19 @@ impl ReceivedTsns {
     }
 
     /// What `tsn` would be if it arrived now.
+    #[inline]
     pub(crate) fn classify(&self, tsn: Tsn) -> Arrival {
-        if tsn <= self.cumulative {
-            return Arrival::Duplicate;
+        if tsn == self.cumulative.next() {
+            Arrival::New
+        } else if tsn <= self.cumulative {
+            Arrival::Duplicate
+        } else {
+            self.classify_above(tsn)
         }
+    }
+
+    /// The same for one above the one that is missing first.
+    fn classify_above(&self, tsn: Tsn) -> Arrival {
         if tsn.distance_from(self.cumulative) > u32::from(self.bounds.max_distance) {
             return Arrival::OutOfReach;
         }
@@ -162,7 +171,7 @@ impl ReceivedTsns {
         {
             return Arrival::Duplicate;
         }
-        if self.ranges.len() >= self.bounds.max_ranges && tsn != self.cumulative.next() {
+        if self.ranges.len() >= self.bounds.max_ranges {
             let touches_lower = above
                 .checked_sub(1)
                 .and_then(|index| self.ranges.get(index))

@@ -366,7 +366,7 @@ impl Sender {
     #[inline]
     pub(crate) fn wants_packet(
         &self,
-        path: PathId,
+        path: &Path,
         paths: &Paths,
         room: usize,
         config: &AssociationConfig,
@@ -378,17 +378,14 @@ impl Sender {
     /// Whether such a packet may leave now, if there is DATA for one.
     fn allows_packet(
         &self,
-        path: PathId,
+        path: &Path,
         paths: &Paths,
         room: usize,
         config: &AssociationConfig,
     ) -> bool {
-        let Some(congestion) = paths.get(path) else {
-            return false;
-        };
-        let allows = congestion.allows_packet(config) || self.is_probe_due(path);
-        if self.retransmits_on(path) {
-            return self.fast_retransmit == Some(path) || allows;
+        let allows = path.allows_packet(config) || self.is_probe_due(path.id());
+        if self.retransmits_on(path.id()) {
+            return self.fast_retransmit == Some(path.id()) || allows;
         }
         allows
             && self.next_new_size(self.max_payload(paths)).is_some()

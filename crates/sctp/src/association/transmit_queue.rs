@@ -127,11 +127,14 @@ impl TransmitQueue {
         let message = QueuedMessage::new(now, &info, payload, self.next_arrival);
         self.next_arrival += 1;
         let expires_at = message.expires_at();
+        let is_scheduled = stream.is_scheduled;
         let id = self.messages.push_back(&mut stream.messages, message);
         if let Some(expires_at) = expires_at {
             self.expiring.insert((expires_at, id));
         }
-        self.schedule(info.stream);
+        if !is_scheduled {
+            self.schedule(info.stream);
+        }
     }
 
     /// Where the next fragment is to go, if the user said so.
@@ -188,14 +191,17 @@ impl TransmitQueue {
 
     /// Takes the next fragment, of at most `max` bytes of user data.
     pub(crate) fn take(&mut self, max: usize) -> Option<MessageFragment> {
-        let turn = match self.turn {
+        let mut turn = match self.turn {
             Some(turn) => turn,
             None => self.waiting.pop()?.0,
         };
-        let fragment = self.take_from(turn, max)?;
+        let fragment = self.take_from(&mut turn, max)?;
         let is_over = fragment.ending || self.interleaving;
         if is_over && (!self.keeps_streams_apart() || self.is_paused(turn.stream)) {
-            self.end_turn();
+            self.turn = None;
+            self.schedule_anew(turn.stream);
+        } else {
+            self.turn = Some(turn);
         }
         Some(fragment)
     }
@@ -423,11 +429,16 @@ impl TransmitQueue {
     /// Ends the turn that has begun.
     fn end_turn(&mut self) {
         if let Some(turn) = self.turn.take() {
-            if let Some(stream) = self.streams.get_mut(turn.stream) {
-                stream.is_scheduled = false;
-            }
-            self.schedule(turn.stream);
+            self.schedule_anew(turn.stream);
         }
+    }
+
+    /// Has a stream that had the turn wait for another one.
+    fn schedule_anew(&mut self, number: u16) {
+        if let Some(stream) = self.streams.get_mut(number) {
+            stream.is_scheduled = false;
+        }
+        self.schedule(number);
     }
 
     /// Ranks those of the waiting streams anew that `which` names.
@@ -448,7 +459,7 @@ impl TransmitQueue {
 
     /// Takes a fragment of the stream whose turn it is.
     #[inline]
-    fn take_from(&mut self, mut turn: Turn, max: usize) -> Option<MessageFragment> {
+    fn take_from(&mut self, turn: &mut Turn, max: usize) -> Option<MessageFragment> {
         let id = turn.message?;
         let stream = self.streams.get_mut(turn.stream)?;
         let message = self.messages.get_mut(id)?;
@@ -497,7 +508,6 @@ impl TransmitQueue {
             self.messages.remove(&mut stream.messages, id);
             turn.message = stream.messages.first();
         }
-        self.turn = Some(turn);
         Some(fragment)
     }
 

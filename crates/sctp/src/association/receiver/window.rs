@@ -52,6 +52,7 @@ impl Receiver {
     /// the peer would send chunks as small (the silly window syndrome, section 6.2, RFC 1122
     /// section 4.2.3.3). But when the user has nothing to receive, a sliver is all that there will
     /// be, and what is missing of a message may have to go into it.
+    #[inline]
     pub(super) fn window(&self, budget: usize, config: &AssociationConfig) -> usize {
         let size = config.a_rwnd as usize;
         let room = size

@@ -66,10 +66,12 @@ impl SenderTest {
 
     fn packets_read_by(&mut self, read: impl Fn(Data<'_>) -> Option<u32>) -> Vec<Vec<u32>> {
         let mut packets = Vec::new();
-        while self
-            .sender
-            .wants_packet(PathId::FIRST, &self.paths, 1460, &self.config)
-        {
+        let wants_packet = |pair: &Self| {
+            let path = pair.paths.get(PathId::FIRST).unwrap();
+            pair.sender
+                .wants_packet(path, &pair.paths, 1460, &pair.config)
+        };
+        while wants_packet(self) {
             let mut buffer = BytesMut::new();
             let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 1472);
             self.sender.write_data(
