@@ -62,7 +62,7 @@ impl Association {
     /// Takes in a packet with our verification tag.
     pub(crate) fn handle_packet(
         &mut self,
-        from: PathAddress,
+        from: &PathAddress,
         packet: &Bytes,
         parsed: &Packet<'_>,
         context: &mut Context<'_>,
@@ -71,13 +71,13 @@ impl Association {
             context.statistics.drops.verification_tag += 1;
             return;
         }
-        if self.ignores(from, parsed, context.now) {
+        if self.ignores(*from, parsed, context.now) {
             context.statistics.drops.unknown_path += 1;
             return;
         }
         let path = self
             .path_to(from.remote)
-            .or_else(|| self.add_source_of_init_ack(from, parsed, context));
+            .or_else(|| self.add_source_of_init_ack(*from, parsed, context));
         let is_foreign = path.is_none() && self.has_foreign_asconf(parsed);
         let Some(path) = path.or(is_foreign.then_some(self.routing.current)) else {
             // Not out of the blue, for the tag is right: an ABORT would end the association.
@@ -85,7 +85,7 @@ impl Association {
             return;
         };
         if !is_foreign {
-            self.learn_path(path, from, context);
+            self.learn_path(path, *from, context);
             if let Some(path) = self.paths.get_mut(path) {
                 path.packet_received(context.now);
             }
@@ -94,7 +94,7 @@ impl Association {
         let received = PacketOnPath {
             packet,
             header: parsed.header(),
-            from: &from,
+            from,
             path,
             authenticated: false,
             is_foreign,

@@ -363,7 +363,7 @@ impl Endpoint {
         let verified = self
             .signer
             .as_ref()
-            .and_then(|signer| signer.verify(now, echo.cookie, origin(from, &header)).ok());
+            .and_then(|signer| signer.verify(now, echo.cookie, origin(*from, &header)).ok());
         let (Some(signer), Some(cookie)) = (&self.signer, verified) else {
             self.statistics.drops.cookie_not_authentic += 1;
             return;
@@ -397,7 +397,7 @@ impl Endpoint {
             authenticated,
             reply_address: ReplyAddress {
                 protection: protection_of(&cookie, by_cookie.as_ref()),
-                ..self.reply_address(from, header.source_port, cookie.peer_tag)
+                ..self.reply_address(*from, header.source_port, cookie.peer_tag)
             },
         };
         if let Some(staleness) = staleness
@@ -461,11 +461,12 @@ impl Endpoint {
         let (_, _, endpoint_context) = self.split(now);
         let mut context = endpoint_context.with(&config);
         let port = header.source_port;
-        let association = Association::accept(id, from, port, cookie, authentication, &mut context);
+        let association =
+            Association::accept(id, *from, port, cookie, authentication, &mut context);
         let index = self.associations.insert(association, config);
         let authenticated = received.authenticated;
         self.with(now, index, |association, context| {
-            association.handle_after_cookie_echo(from, packet, parsed, authenticated, context);
+            association.handle_after_cookie_echo(*from, packet, parsed, authenticated, context);
         });
     }
 
@@ -500,7 +501,7 @@ impl Endpoint {
                 CookieAction::Discard => return,
             }
             association.handle_after_cookie_echo(
-                received.from,
+                *received.from,
                 received.packet,
                 received.parsed,
                 authenticated,
@@ -543,7 +544,7 @@ impl Endpoint {
         let verified = match (existing, by_cookie) {
             (Some(index), _) => self
                 .with(now, index, |association, context| {
-                    association.verify(from, &part, context)
+                    association.verify(*from, &part, context)
                 })
                 .unwrap_or(false),
             (None, Some(by_cookie)) => self.verify_by_cookie(received, cookie, by_cookie, &part),
@@ -571,7 +572,7 @@ impl Endpoint {
             let port = received.parsed.header().source_port;
             let address = ReplyAddress {
                 protection: protection_of(cookie, Some(by_cookie)),
-                ..self.reply_address(received.from, port, cookie.peer_tag)
+                ..self.reply_address(*received.from, port, cookie.peer_tag)
             };
             self.replies.error(
                 address,

@@ -15,7 +15,7 @@ use crate::packet::{Chunk, ChunkType, Packet, PacketFault};
 #[derive(Clone, Copy)]
 pub(super) struct ReceivedPacket<'p> {
     pub(super) now: Instant,
-    pub(super) from: PathAddress,
+    pub(super) from: &'p PathAddress,
     pub(super) packet: &'p Bytes,
     pub(super) parsed: &'p Packet<'p>,
 }
@@ -67,7 +67,7 @@ impl Endpoint {
                 let replies = self.replies.len();
                 let received = ReceivedPacket {
                     now,
-                    from,
+                    from: &from,
                     packet: &packet,
                     parsed: &parsed,
                 };
@@ -125,10 +125,10 @@ impl Endpoint {
             }
             return;
         }
-        let key = PeerKey::new(from, header.source_port);
+        let key = PeerKey::new(*from, header.source_port);
         match self.associations.by_peer(&key) {
             Some(index) => self.handle_wrong_tag(received, index),
-            None => self.handle_out_of_the_blue(from, parsed),
+            None => self.handle_out_of_the_blue(*from, parsed),
         }
     }
 
@@ -137,7 +137,7 @@ impl Endpoint {
     fn authentic<'p>(
         &mut self,
         now: Instant,
-        from: PathAddress,
+        from: &PathAddress,
         index: Index,
         parsed: &Packet<'p>,
     ) -> Option<Packet<'p>> {
@@ -149,7 +149,7 @@ impl Endpoint {
             return Some(*parsed);
         }
         self.with_deferred_flush(now, index, |association, context| {
-            association.authentic(from, parsed, context)
+            association.authentic(*from, parsed, context)
         })
         .flatten()
     }
@@ -180,11 +180,11 @@ impl Endpoint {
             .any(|chunk| matches!(chunk, Ok(Chunk::ShutdownAck)));
         if opening && has_shutdown_ack {
             // Section 8.5.1 E: as if it were out of the blue.
-            self.handle_out_of_the_blue(from, parsed);
+            self.handle_out_of_the_blue(*from, parsed);
             return;
         }
         let accepted = self.with(now, index, |association, context| {
-            association.handle_reflected(from, parsed, context)
+            association.handle_reflected(*from, parsed, context)
         });
         if accepted != Some(true) {
             self.statistics.drops.verification_tag += 1;

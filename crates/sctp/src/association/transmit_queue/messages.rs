@@ -178,7 +178,7 @@ pub(super) struct Messages {
 }
 
 /// Room for a message of a list.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Slot {
     /// `None` while it is free.
     message: Option<QueuedMessage>,
@@ -229,7 +229,12 @@ impl Messages {
         list: &mut MessageList,
         message: QueuedMessage,
     ) -> MessageId {
-        let id = self.insert(message, list.last, None);
+        let id = self.vacant();
+        if let Some(slot) = self.slot_mut(id) {
+            slot.message = Some(message);
+            slot.before = list.last;
+            slot.after = None;
+        }
         match list.last.replace(id).and_then(|last| self.slot_mut(last)) {
             Some(last) => last.after = Some(id),
             None => list.first = Some(id),
@@ -243,7 +248,12 @@ impl Messages {
         list: &mut MessageList,
         message: QueuedMessage,
     ) -> MessageId {
-        let id = self.insert(message, None, list.first);
+        let id = self.vacant();
+        if let Some(slot) = self.slot_mut(id) {
+            slot.message = Some(message);
+            slot.before = None;
+            slot.after = list.first;
+        }
         match list
             .first
             .replace(id)
@@ -292,29 +302,17 @@ impl Messages {
         messages.into_iter()
     }
 
-    #[inline]
-    fn insert(
-        &mut self,
-        message: QueuedMessage,
-        before: Option<MessageId>,
-        after: Option<MessageId>,
-    ) -> MessageId {
+    /// A free slot, which is to be filled.
+    fn vacant(&mut self) -> MessageId {
         self.len += 1;
-        let filled = Slot {
-            message: Some(message),
-            before,
-            after,
-        };
         if let Some(id) = self.free
-            && let Some(slot) = self.slots.get_mut(id.index())
+            && let Some(slot) = self.slot_mut(id)
         {
             self.free = slot.after;
-            *slot = filled;
             return id;
         }
-        let id = MessageId::of_index(self.slots.len() as u32);
-        self.slots.push(filled);
-        id
+        self.slots.push(Slot::default());
+        MessageId::of_index(self.slots.len() as u32 - 1)
     }
 
     fn slot_mut(&mut self, id: MessageId) -> Option<&mut Slot> {
