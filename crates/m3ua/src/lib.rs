@@ -5,8 +5,9 @@
 //!
 //! # Parts
 //!
-//! `engine` is the signalling process. [`message`] is the wire format: every message and parameter, read leniently. `point_code` reads and writes the point codes
-//! of ITU, ANSI, China and Japan. [`label`] names what a message of an MTP3 user is (ISUP, SCCP and TCAP in it), for display.
+//! `engine` is the signalling process: states, routes, and what is told to whom. [`message`] is the wire format: every message and
+//! parameter, read leniently. `point_code` reads and writes the point codes of ITU, ANSI, China and Japan. [`label`] names what a
+//! message of an MTP3 user is (ISUP, SCCP and TCAP in it), for display.
 //!
 //! `docs/m3ua.md` names code and test of every requirement of the RFC.
 #![forbid(unsafe_code)]
