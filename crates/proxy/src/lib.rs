@@ -9,6 +9,8 @@
 //! time is one policy, replaced as a whole. [`location`] is the store of bindings behind one interface: a query goes in with
 //! a number, and the answer comes back with it, at once or later.
 //!
+//! Plugins are scripts that decide at the core's hooks; they need no driver either.
+//!
 //! The driver runs workers. A worker is a thread with a core, and with sockets of its own on the common ports. A call belongs to
 //! one worker, by a keyed hash of its Call-ID, so that workers share no state of calls; a message that another one has read is
 //! handed over once. A worker takes the messages that have arrived, up to 128, and leads them together: the core decides, then
@@ -26,6 +28,8 @@ pub mod location;
 #[cfg(feature = "driver")]
 pub mod metrics;
 mod octets;
+#[cfg(feature = "plugins")]
+pub mod plugin;
 #[cfg(feature = "driver")]
 mod records;
 mod text;

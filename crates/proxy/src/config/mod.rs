@@ -13,6 +13,7 @@ mod limits;
 mod listening;
 mod location;
 mod operation;
+mod plugins;
 mod problem;
 mod reader;
 mod routing;
@@ -35,6 +36,7 @@ pub use changes::Changes;
 pub use operation::{
     LOG_LEVELS, LogFormat, LogSettings, MetricsSettings, ShutdownSettings, is_log_level,
 };
+pub use plugins::{PluginError, PluginSettings};
 pub use problem::{ConfigError, Problem};
 
 /// Everything that a configuration file says.
@@ -48,6 +50,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// How the server ends.
     pub shutdown: ShutdownSettings,
+    /// The scripts that decide at hooks, as the file names them. [`load`](Settings::load) reads them.
+    pub plugins: Vec<PluginSettings>,
     /// The keys that were read, for finding out what has changed.
     keys: Vec<Key>,
 }
@@ -66,19 +70,24 @@ pub enum LoadError {
     /// What stands in it is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A plugin that it names is wrong.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
 }
 
 impl Settings {
-    /// Reads a file.
+    /// Reads a file, and the plugins that it names.
     ///
     /// # Errors
-    /// The file cannot be read, or something is wrong with it: then everything that is.
+    /// The file or a plugin cannot be read, or something is wrong with it: of the file everything that is.
     pub fn load(file: &Path) -> Result<Settings, LoadError> {
         let text = std::fs::read_to_string(file).map_err(|error| LoadError::Read {
             file: file.to_owned(),
             error,
         })?;
-        Ok(Settings::read(file, &text)?)
+        let mut settings = Settings::read(file, &text)?;
+        settings.load_plugins(directory_of(file))?;
+        Ok(settings)
     }
 
     /// Reads the text of a file; the name is for the errors.
@@ -109,6 +118,28 @@ impl Settings {
         }
     }
 
+    /// Reads the plugins, and tries whether they can be loaded.
+    fn load_plugins(&mut self, directory: &Path) -> Result<(), PluginError> {
+        let scripts = plugins::load(&self.plugins, directory)?;
+        for script in &*scripts {
+            // What is in the files counts as a key, so that a change of it is told.
+            self.keys.push(Key {
+                path: format!("the files of plugin {}", script.name),
+                value: Some(plugins::digest(script)),
+                default: None,
+                is_set: true,
+                is_live: true,
+            });
+        }
+        Arc::make_mut(&mut self.proxy.policy).plugins = scripts;
+        Ok(())
+    }
+
+    /// The files of the plugins that a configuration file names.
+    pub fn plugin_files(&self, file: &Path) -> Vec<PathBuf> {
+        plugins::files(&self.plugins, directory_of(file)).collect()
+    }
+
     /// What the settings of a running server are after it has been told those of a newer reading: what
     /// takes effect at once is new, what waits for the next start is still the old.
     pub fn reloaded(&self, newer: Settings) -> Settings {
@@ -134,6 +165,11 @@ impl Settings {
     }
 }
 
+/// Where the relative names in a configuration file begin.
+fn directory_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
+}
+
 /// The file as a whole.
 fn whole(file: &Section<'_, '_>) -> Settings {
     let mut proxy = ProxyConfig::default();
@@ -150,6 +186,7 @@ fn whole(file: &Section<'_, '_>) -> Settings {
         routing::read(file, &mut policy.routing);
     });
     limits::read(file, &mut proxy, &mut policy);
+    let plugins = file.live(|| plugins::read(file));
     proxy.policy = Arc::new(policy);
     proxy.records = operation::records(file);
     Settings {
@@ -157,6 +194,7 @@ fn whole(file: &Section<'_, '_>) -> Settings {
         metrics: operation::metrics(file),
         log: operation::log(file),
         shutdown: operation::shutdown(file),
+        plugins,
         keys: Vec::new(),
     }
 }

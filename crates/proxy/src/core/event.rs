@@ -74,6 +74,35 @@ pub enum Event {
         /// Its new state.
         state: MemberState,
     },
+    /// A script has something for the record of a call, whose INVITE may not have been taken on yet.
+    CallTagged {
+        /// The Call-ID.
+        call_id: Box<str>,
+        /// The tag in From of the INVITE.
+        from_tag: Box<str>,
+        /// What it is.
+        name: Box<str>,
+        /// Its value.
+        value: Box<str>,
+    },
+    /// A script has something to say.
+    PluginLog {
+        /// The name of the plugin.
+        plugin: Arc<str>,
+        /// How much it matters.
+        level: LogLevel,
+        /// What it says.
+        text: Box<str>,
+    },
+    /// A script has failed.
+    PluginFailed {
+        /// The name of the plugin.
+        plugin: Arc<str>,
+        /// The function that has failed.
+        hook: &'static str,
+        /// File, line and reason.
+        error: Box<str>,
+    },
     /// A BYE was answered with a 2xx, or with a 481: there the dialog had ended already.
     CallEnded {
         /// The Call-ID.
@@ -83,6 +112,19 @@ pub enum Event {
         /// The tag in To.
         to_tag: String,
     },
+}
+
+/// How much a line of the log matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// To whoever looks for a mistake.
+    Debug,
+    /// To whoever wants to know what happens.
+    Info,
+    /// To whoever sees to it that all goes well.
+    Warn,
+    /// Something is wrong.
+    Error,
 }
 
 /// A call that a callee has answered.

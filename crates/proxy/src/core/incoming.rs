@@ -6,6 +6,7 @@ use sip::transaction::ServerId;
 use sip::{Flow, Message};
 
 use super::binding::AddressOfRecord;
+use super::hook::ForwardTo;
 use super::loop_detection::Fingerprint;
 use super::target::Target;
 
@@ -23,6 +24,12 @@ pub(crate) struct IncomingRequest {
     pub(crate) is_trying: bool,
     /// What shows its sender that we know the password too, where it has proved that it does.
     pub(crate) confirmation: Option<String>,
+    /// The name in the credentials by which its sender has proved who it is.
+    pub(crate) user: Option<Box<str>>,
+    /// A hook has changed its Request-URI: it is to be classified anew.
+    pub(crate) is_retargeted: bool,
+    /// Where a hook sends it.
+    pub(crate) forward_to: Option<ForwardTo>,
 }
 
 /// Where a request is for, and what is known of it by the way that it came.

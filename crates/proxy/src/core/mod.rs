@@ -43,6 +43,7 @@ mod latency;
 mod loop_detection;
 mod overload;
 mod pending;
+mod plugin_script;
 mod policy;
 mod proxy;
 mod query;
@@ -65,11 +66,11 @@ pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 pub use config::Config;
 #[cfg(feature = "driver")]
 pub(crate) use dialog_mark::LONGEST_LIFETIME;
-pub use event::{Answered, Call, EndedBy, Event, HopOutcome};
+pub use event::{Answered, Call, EndedBy, Event, HopOutcome, LogLevel};
 pub use flow_token::FORMER_CONNECTION;
 pub use hook::{
-    BranchPoint, Decision, DialogEndPoint, DropReply, FailurePoint, Hook, NewTargets, Points,
-    Refusal, ReplyPoint, RequestPoint, RouteAction, RoutePoint,
+    BranchPoint, Decision, DialogEndPoint, DropReply, FailurePoint, ForwardTo, Hook, NewTargets,
+    ParkedState, Points, Refusal, ReplyPoint, RequestAction, RequestPoint, Resumption, RoutePoint,
 };
 pub use identity::{Domain, Listener};
 pub use keep_alive::policy::{KeepAliveMethod, KeepAlivePolicy};
@@ -78,10 +79,12 @@ pub use latency::{
     Histogram, LATENCY_BOUNDS, Latencies, METHOD_CLASSES, method_class, method_class_name,
 };
 pub use overload::{Largest, OverloadPolicy, OverloadStatistics};
+pub use plugin_script::{Grants, OnError, PluginLimits, PluginScript, Setting};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy, Relay};
 pub use proxy::Proxy;
 pub use query::{
-    Answer, Destination, MAXIMUM_HELD_UPDATES, NextHop, Page, Place, Query, QueryId, QueryLimits,
+    Answer, Destination, HttpRequest, HttpResponse, MAXIMUM_HELD_UPDATES, NextHop, Page, Place,
+    Query, QueryId, QueryLimits,
 };
 pub use registrar::registration::RegistrarConfig;
 pub use routing::{

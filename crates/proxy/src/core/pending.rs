@@ -8,6 +8,7 @@ use sip::{Flow, Message};
 use super::binding::AddressOfRecord;
 use super::branch_name::BranchName;
 use super::forwarder::best_response::Candidate;
+use super::hook::ParkedState;
 use super::incoming::IncomingRequest;
 use super::loop_detection::Fingerprint;
 use super::routing::Probe;
@@ -71,6 +72,8 @@ pub(crate) struct StatelessRequest {
 pub(crate) struct Parked {
     /// The place of the hook among all.
     pub(crate) hook: usize,
+    /// What the hook keeps until it is asked again.
+    pub(crate) state: ParkedState,
     pub(crate) what: ParkedAt,
 }
 
@@ -87,6 +90,7 @@ pub(crate) enum ParkedAt {
     /// The failure of a transaction on a branch.
     Failure(ClientId, BranchName, Candidate),
     DialogEnd(EndedDialog),
+    Timer,
 }
 
 /// The names of a dialog that has ended.
@@ -135,7 +139,7 @@ impl Parked {
             ParkedAt::Reply(_, _, response) => response.wire_length(),
             ParkedAt::Failure(_, _, candidate) => candidate.octets(),
             ParkedAt::DialogEnd(dialog) => dialog.octets(),
-            ParkedAt::Branch(_) => 0,
+            ParkedAt::Branch(_) | ParkedAt::Timer => 0,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What an operator may change while a proxy runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sip::Message;
@@ -7,6 +8,7 @@ use sip::Message;
 use super::authentication::policy::AuthenticationPolicy;
 use super::keep_alive::policy::KeepAlivePolicy;
 use super::overload::OverloadPolicy;
+use super::plugin_script::PluginScript;
 use super::routing::Routing;
 use super::trust::TrustDomain;
 
@@ -27,6 +29,8 @@ pub struct Policy {
     pub keep_alive: KeepAlivePolicy,
     /// How much is taken before requests are refused.
     pub overload: OverloadPolicy,
+    /// The scripts that decide at hooks, in the order in which they are asked.
+    pub plugins: Arc<[PluginScript]>,
 }
 
 impl Policy {

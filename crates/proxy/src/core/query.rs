@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
+use bytes::Bytes;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::digest::Credentials;
@@ -53,6 +54,30 @@ pub enum Query {
         /// How many addresses of record it may have.
         limit: usize,
     },
+    /// A request over HTTP. Answered by [`Answer::Http`], whatever the status.
+    Http(Box<HttpRequest>),
+}
+
+/// A request over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// The method: `GET` or `POST`.
+    pub method: Box<str>,
+    /// The URL, `http:` or `https:`.
+    pub url: Box<str>,
+    /// Header fields beside those that every request has.
+    pub fields: Vec<(Box<str>, Box<str>)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// The response to a request over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpResponse {
+    /// The status.
+    pub status: u16,
+    /// The body.
+    pub body: Bytes,
 }
 
 /// A place in the order in which a store goes through its addresses of record; the default is before all of them. What is
@@ -125,6 +150,8 @@ pub enum Answer {
     Credentials(Option<Arc<Credentials>>),
     /// Some of all addresses of record.
     Page(Page),
+    /// The response to a request over HTTP.
+    Http(HttpResponse),
     /// There is no answer: the store or resolver failed.
     Failed,
 }

@@ -1,13 +1,17 @@
 //! Responses that refuse a request, and the rules about which of them may be sent.
 
+use std::borrow::Cow;
+
 use sip::{Message, Name};
 
 /// Why a request is refused, and what the refusal says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) status: u16,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
     field: Option<(Name<'static>, String)>,
+    /// Further fields, by their names.
+    fields: Vec<(Box<str>, Box<str>)>,
 }
 
 /// Nobody is known by this name here.
@@ -23,8 +27,23 @@ impl Rejection {
     pub(crate) const fn new(status: u16, reason: &'static str) -> Rejection {
         Rejection {
             status,
+            reason: Cow::Borrowed(reason),
+            field: None,
+            fields: Vec::new(),
+        }
+    }
+
+    /// One with these words and these fields.
+    pub(crate) fn worded(
+        status: u16,
+        reason: Cow<'static, str>,
+        fields: Vec<(Box<str>, Box<str>)>,
+    ) -> Rejection {
+        Rejection {
+            status,
             reason,
             field: None,
+            fields,
         }
     }
 
@@ -51,9 +70,12 @@ impl Rejection {
 
     /// The response.
     pub(crate) fn response(&self, request: &Message) -> Message {
-        let mut response = Message::response_to(request, self.status, self.reason);
+        let mut response = Message::response_to(request, self.status, &self.reason);
         if let Some((name, value)) = &self.field {
             response.push_back(*name, value);
+        }
+        for (name, value) in &self.fields {
+            response.push_back(Name::parse(name), &**value);
         }
         response
     }

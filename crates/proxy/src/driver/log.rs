@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sip::Flow;
 
-use crate::core::{Call, Event, MemberState};
+use crate::core::{Call, Event, LogLevel, MemberState};
 
 /// How many failed authentications a worker logs in a second: a password guesser must not fill the disk.
 const FAILURES_PER_SECOND: u32 = 10;
@@ -135,6 +135,22 @@ fn write(event: &Event) {
             uri,
             state: MemberState::Down { .. },
         } => tracing::warn!(group = %group, member = %uri, "member is down"),
+        Event::CallTagged { .. } => {}
+        Event::PluginLog {
+            plugin,
+            level,
+            text,
+        } => match level {
+            LogLevel::Debug => tracing::debug!(plugin = %plugin, "{}", text.escape_debug()),
+            LogLevel::Info => tracing::info!(plugin = %plugin, "{}", text.escape_debug()),
+            LogLevel::Warn => tracing::warn!(plugin = %plugin, "{}", text.escape_debug()),
+            LogLevel::Error => tracing::error!(plugin = %plugin, "{}", text.escape_debug()),
+        },
+        Event::PluginFailed {
+            plugin,
+            hook,
+            error,
+        } => tracing::error!(plugin = %plugin, hook, error = ?error, "plugin failed"),
         Event::CallEnded { call_id, .. } => tracing::debug!(call_id = ?call_id, "call ended"),
     }
 }

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod control;
+mod http;
 mod log;
 mod members;
 mod memory;
@@ -29,7 +30,9 @@ use crate::core::{
     Config, Keys, Listener, MemberHealth, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics,
 };
 use crate::location::{self, LocationConfig, Store};
+use crate::plugin::{Environment, Plugins, Shared};
 use control::WorkerHandles;
+use http::HttpClient;
 use members::Members;
 pub use memory::use_small_pages;
 pub use observer::Observer;
@@ -157,6 +160,8 @@ pub struct Server {
     names: resolve::Resolver,
     handles: WorkerHandles,
     recorder: Option<Recorder>,
+    /// What the plugins of all workers have in common.
+    plugins: Arc<Shared>,
     is_draining: Arc<AtomicBool>,
     started: SystemTime,
     stop: Arc<watch::Sender<bool>>,
@@ -229,6 +234,7 @@ impl Server {
         transports.locate_responses_by(names.clone());
         transports.leave_datagrams_unread();
         let members = Members::new();
+        let plugins = Arc::<Shared>::default();
         let (stop, stopped) = watch::channel(false);
         let stop = Arc::new(stop);
         let mut handles = Vec::with_capacity(workers.count());
@@ -236,6 +242,17 @@ impl Server {
             let (commander, commands) = control::channel();
             handles.push(commander);
             let mut proxy = Proxy::new(core.clone(), rand::SeedableRng::from_rng(&mut rng));
+            let environment = Environment {
+                stopwatch: Some(Instant::now),
+                is_utc: false,
+                has_timers: number == 0,
+            };
+            proxy.add_first_hook(Box::new(Plugins::new(
+                Arc::clone(&plugins),
+                environment,
+                Instant::now(),
+                rand::SeedableRng::from_rng(&mut rng),
+            )));
             if number == 0 {
                 let call_id = call_of_worker(&transports, number, &mut rng);
                 proxy.start_probing(Instant::now(), &call_id);
@@ -249,6 +266,7 @@ impl Server {
                 commands,
                 location: location.handle(),
                 resolver,
+                http: HttpClient::new(core.queries.timeout),
                 recorder: recorder.clone(),
                 members: members.subscribe(),
                 stopped: stopped.clone(),
@@ -263,6 +281,7 @@ impl Server {
             names,
             handles: WorkerHandles::new(handles),
             recorder,
+            plugins,
             is_draining: Arc::default(),
             started: SystemTime::now(),
             stop,
@@ -343,6 +362,7 @@ impl Server {
             location: self.location.clone(),
             names: self.names.clone(),
             recorder: self.recorder.clone(),
+            plugins: Arc::clone(&self.plugins),
             is_draining: Arc::clone(&self.is_draining),
             started: self.started,
             failures: Mutex::default(),

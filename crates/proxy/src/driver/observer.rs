@@ -10,6 +10,7 @@ use sip_net::{SctpAssociation, Transports, WireStatistics};
 
 use super::control::{Report, WorkerHandles};
 use crate::location::{LocationStatistics, Store};
+use crate::plugin::{PluginStatistics, Shared};
 use crate::records::{RecordStatistics, Recorder};
 
 /// Everything that is shown, at one time.
@@ -24,6 +25,7 @@ pub(crate) struct Snapshot {
     pub(crate) names: ResolverStatistics,
     pub(crate) suspects: Vec<HopHealth>,
     pub(crate) records: Option<RecordStatistics>,
+    pub(crate) plugins: PluginStatistics,
     pub(crate) started: SystemTime,
     pub(crate) workers: usize,
     pub(crate) is_draining: bool,
@@ -50,6 +52,7 @@ pub(crate) struct ServerHandles {
     pub(crate) location: Store,
     pub(crate) names: Resolver,
     pub(crate) recorder: Option<Recorder>,
+    pub(crate) plugins: Arc<Shared>,
     pub(crate) is_draining: Arc<AtomicBool>,
     pub(crate) started: SystemTime,
     pub(crate) failures: Mutex<Failures>,
@@ -106,6 +109,7 @@ impl Observer {
             names: server.names.statistics(),
             suspects: server.names.suspects(),
             records: server.recorder.as_ref().map(Recorder::statistics),
+            plugins: server.plugins.statistics(),
             started: server.started,
             workers: server.handles.count(),
             is_draining: server.is_draining.load(Relaxed),

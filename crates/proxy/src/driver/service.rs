@@ -8,6 +8,7 @@ use sip_net::{Incoming, SendError, Transports};
 use tokio::sync::{mpsc, watch};
 
 use super::control::{Command, Report};
+use super::http::HttpClient;
 use super::log::Log;
 use super::members::Members;
 use super::resolver::Resolver;
@@ -45,6 +46,8 @@ pub(super) struct IoContext {
     pub(super) location: location::Handle,
     /// Its way to the DNS.
     pub(super) resolver: Resolver,
+    /// Its way to servers that plugins ask.
+    pub(super) http: HttpClient,
     /// Where what happens to calls is written down.
     pub(super) recorder: Option<Recorder>,
     /// What all workers know of the members of groups.
@@ -106,6 +109,7 @@ impl Service {
             commands,
             location,
             resolver,
+            http,
             members,
             stopped,
             ..
@@ -128,6 +132,7 @@ impl Service {
             }
             stored = location.next() => answer = Some(stored),
             resolved = resolver.next() => answer = resolved,
+            fetched = http.next() => answer = fetched,
             Some(received) = commands.recv() => command = Some(received),
             () = members.changed() => {}
             () = sleep => {}
@@ -316,6 +321,7 @@ impl Service {
             Query::Credentials { realm, username } => {
                 location.submit(now, id, StoreQuery::Credentials { realm, username });
             }
+            Query::Http(request) => self.io.http.ask(id, *request),
             Query::Page { from, limit } => {
                 location.submit(now, id, StoreQuery::Page { from, limit });
             }
@@ -325,9 +331,13 @@ impl Service {
     /// The next answer that is there now, from whoever was asked.
     fn next_answer(&mut self) -> Option<(QueryId, Answer)> {
         let IoContext {
-            location, resolver, ..
+            location,
+            resolver,
+            http,
+            ..
         } = &mut self.io;
-        location.next_now().or_else(|| resolver.next_now())
+        let answer = location.next_now().or_else(|| resolver.next_now());
+        answer.or_else(|| http.next_now())
     }
 }
 

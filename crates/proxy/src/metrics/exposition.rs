@@ -1,6 +1,7 @@
 //! The names of the metrics, and what they are made of.
 
 mod next_hops;
+mod plugins;
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -48,6 +49,7 @@ impl Collector for Snapshot {
         self.wire(&mut page)?;
         self.sctp(&mut page)?;
         self.location(&mut page)?;
+        self.plugins(&mut page)?;
         self.operation(&mut page)
     }
 }

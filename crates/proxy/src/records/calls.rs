@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use sip::Transport;
 
-use super::record::{self, Record, seconds, written};
+use super::record::{self, Record, Tags, seconds, written};
 use crate::core::{Answered, Call, EndedBy, Event};
 
 /// What identifies a call: its Call-ID and the caller's tag.
@@ -17,6 +17,8 @@ type CallKey = (String, String);
 #[derive(Debug)]
 pub(super) struct Calls {
     open: HashMap<CallKey, OpenCall>,
+    /// What has been noted of calls that have not begun, and when.
+    tags: HashMap<CallKey, (SystemTime, Tags)>,
     maximum: usize,
     maximum_duration: Duration,
 }
@@ -31,7 +33,14 @@ struct OpenCall {
     /// How many of its INVITEs have no final response: one that comes through here twice, on its way to
     /// another user of ours, begins twice.
     pending: u32,
+    tags: Tags,
 }
+
+/// For how long a call may take to begin after something was noted of it.
+const TAGS_LIFETIME: Duration = Duration::from_secs(60);
+
+/// How many things may be noted of a call.
+const MAXIMUM_TAGS: usize = 64;
 
 /// When it was answered, with what, and from where.
 type Answer = (SystemTime, u16, Option<TransportAddress>);
@@ -47,6 +56,7 @@ pub(super) fn is_call_event(event: &Event) -> bool {
             | Event::CallAnswered(_)
             | Event::CallFailed { .. }
             | Event::CallEnded { .. }
+            | Event::CallTagged { .. }
     )
 }
 
@@ -54,6 +64,7 @@ impl Calls {
     pub(super) fn new(maximum: usize, maximum_duration: Duration) -> Calls {
         Calls {
             open: HashMap::new(),
+            tags: HashMap::new(),
             maximum,
             maximum_duration,
         }
@@ -71,6 +82,15 @@ impl Calls {
                 None
             }
             Event::CallAnswered(answered) => self.answer(at, answered),
+            Event::CallTagged {
+                call_id,
+                from_tag,
+                name,
+                value,
+            } => {
+                self.tag(at, (call_id.into(), from_tag.into()), name, value);
+                None
+            }
             Event::CallFailed {
                 call,
                 status,
@@ -88,6 +108,11 @@ impl Calls {
 
     /// The records of calls that have lasted too long to be believed.
     pub(super) fn expire(&mut self, now: SystemTime) -> Vec<Record> {
+        let is_fresh = |since: &SystemTime| {
+            let age = now.duration_since(*since);
+            age.is_ok_and(|age| age <= TAGS_LIFETIME)
+        };
+        self.tags.retain(|_, (since, _)| is_fresh(since));
         let maximum = self.maximum_duration;
         let is_over = |open: &OpenCall| {
             now.duration_since(open.start)
@@ -113,8 +138,27 @@ impl Calls {
                 answer: None,
                 to_tag: String::new(),
                 pending: 1,
+                tags: self
+                    .tags
+                    .remove(&name)
+                    .map(|(_, tags)| tags)
+                    .unwrap_or_default(),
             };
             self.open.insert(name, open);
+        }
+    }
+
+    /// Notes something of a call, or of one that may begin.
+    fn tag(&mut self, at: SystemTime, key: CallKey, name: Box<str>, value: Box<str>) {
+        let tags = match self.open.get_mut(&key) {
+            Some(open) => &mut open.tags,
+            None if self.tags.len() < self.maximum || self.tags.contains_key(&key) => {
+                &mut self.tags.entry(key).or_insert((at, Tags::new())).1
+            }
+            None => return,
+        };
+        if tags.len() < MAXIMUM_TAGS || tags.contains_key(&name) {
+            tags.insert(name, value);
         }
     }
 
@@ -159,7 +203,10 @@ impl Calls {
                 return None;
             }
         }
-        let start = self.open.remove(&name).map(|open| open.start);
+        let (start, tags) = match self.open.remove(&name) {
+            Some(open) => (Some(open.start), open.tags),
+            None => (None, Tags::new()),
+        };
         // A call that has to bring credentials comes again with them.
         if matches!(status, 401 | 407) {
             return None;
@@ -171,6 +218,7 @@ impl Calls {
             status: Some(status),
             reason: Some(reason),
             ended_by: Some(record::name_of(by)),
+            tags,
             ..begun(call)
         })
     }
@@ -221,6 +269,7 @@ impl OpenCall {
             setup_seconds: answer.map(|answer| seconds(self.start, answer)),
             status,
             destination: hop.map(show),
+            tags: self.tags.clone(),
             ..begun(&self.call)
         }
     }
@@ -242,6 +291,7 @@ fn begun(call: &Call) -> Record {
         status: None,
         reason: None,
         ended_by: None,
+        tags: Tags::new(),
     }
 }
 

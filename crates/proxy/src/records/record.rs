@@ -1,5 +1,6 @@
 //! What stands in a line.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -34,7 +35,13 @@ pub(super) struct Record {
     pub(super) reason: Option<String>,
     /// Who has ended it: `caller` by BYE or CANCEL, `callee` by BYE or by refusing, else `proxy`.
     pub(super) ended_by: Option<&'static str>,
+    /// What plugins have noted, by names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) tags: Tags,
 }
+
+/// What plugins note of a call.
+pub(super) type Tags = BTreeMap<Box<str>, Box<str>>;
 
 impl Record {
     /// The line, with its end.

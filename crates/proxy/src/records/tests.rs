@@ -228,3 +228,29 @@ fn a_file_that_cannot_be_written_is_an_error_at_the_start() {
     let none = RecordsSettings::default();
     assert!(Recorder::start(&none).expect("nothing to open").is_none());
 }
+
+#[test]
+fn tags_of_plugins_are_in_the_record_of_their_call() {
+    let tagged = |name: &str| Event::CallTagged {
+        call_id: "1".into(),
+        from_tag: "a".into(),
+        name: name.into(),
+        value: "yes".into(),
+    };
+    let mut calls = calls();
+    // A script may note something before the call is taken on.
+    calls.handle_event(at(0), tagged("early"));
+    calls.handle_event(at(1), Event::CallStarted(call("1")));
+    calls.handle_event(at(2), tagged("late"));
+    let record = calls.handle_event(at(3), failed("1", 486));
+    assert_eq!(
+        json(&record.expect("a record"))["tags"],
+        serde_json::json!({"early": "yes", "late": "yes"})
+    );
+    // What was noted of a call that never begins is forgotten.
+    calls.handle_event(at(4), tagged("early"));
+    calls.expire(at(100_000));
+    calls.handle_event(at(100_001), Event::CallStarted(call("1")));
+    let record = calls.handle_event(at(100_002), failed("1", 486));
+    assert_eq!(json(&record.expect("a record")).get("tags"), None);
+}

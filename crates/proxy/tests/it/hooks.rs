@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::common::{Bench, Sent, flow, register, request, response};
 use proxy::core::{
     Answer, BranchPoint, Decision, DialogEndPoint, DropReply, FailurePoint, Group, Hook, Member,
-    NewTargets, Page, Place, Points, Policy, Query, QueryId, Refusal, ReplyPoint, RequestPoint,
-    Route, RouteAction, RoutePoint, RouteTarget, Routing,
+    NewTargets, Page, ParkedState, Place, Points, Policy, Query, QueryId, Refusal, ReplyPoint,
+    RequestAction, RequestPoint, Resumption, Route, RoutePoint, RouteTarget, Routing,
 };
 use sip::{Flow, Message, Method, Name};
 
@@ -34,15 +34,22 @@ type Log = Arc<Mutex<Vec<(&'static str, Option<bool>)>>>;
 struct Parking(Points, Log);
 
 impl Parking {
-    fn park<A>(&self, point: &'static str, answer: Option<&Answer>) -> Decision<A> {
-        let is_answered = answer.map(|answer| *answer != Answer::Failed);
+    fn park<A>(&self, point: &'static str, resumed: Option<Resumption<'_>>) -> Decision<A> {
+        let is_answered = resumed.map(|resumed| {
+            // It gets back what it has kept.
+            assert_eq!(resumed.state.into_inner::<&str>(), Some(point));
+            *resumed.answer != Answer::Failed
+        });
         self.1.lock().expect("a log").push((point, is_answered));
-        match answer {
+        match is_answered {
             Some(_) => Decision::Continue,
-            None => Decision::Park(Query::Page {
-                from: Place(7),
-                limit: 1,
-            }),
+            None => {
+                let query = Query::Page {
+                    from: Place(7),
+                    limit: 1,
+                };
+                Decision::Park(query, ParkedState::new(point))
+            }
         }
     }
 }
@@ -52,34 +59,50 @@ impl Hook for Parking {
         self.0
     }
 
-    fn on_request(&mut self, _: &RequestPoint<'_>, answer: Option<&Answer>) -> Decision<Refusal> {
+    fn on_request(
+        &mut self,
+        _: &mut RequestPoint<'_>,
+        answer: Option<Resumption<'_>>,
+    ) -> Decision<RequestAction> {
         self.park("request", answer)
     }
 
-    fn on_register(&mut self, _: &RequestPoint<'_>, answer: Option<&Answer>) -> Decision<Refusal> {
+    fn on_register(
+        &mut self,
+        _: &mut RequestPoint<'_>,
+        answer: Option<Resumption<'_>>,
+    ) -> Decision<RequestAction> {
         self.park("register", answer)
     }
 
     fn on_route(
         &mut self,
         _: &mut RoutePoint<'_>,
-        answer: Option<&Answer>,
-    ) -> Decision<RouteAction> {
+        answer: Option<Resumption<'_>>,
+    ) -> Decision<RequestAction> {
         self.park("route", answer)
     }
 
-    fn on_branch(&mut self, _: &BranchPoint<'_>, answer: Option<&Answer>) -> Decision<Refusal> {
+    fn on_branch(
+        &mut self,
+        _: &mut BranchPoint<'_>,
+        answer: Option<Resumption<'_>>,
+    ) -> Decision<Refusal> {
         self.park("branch", answer)
     }
 
-    fn on_reply(&mut self, _: &ReplyPoint<'_>, answer: Option<&Answer>) -> Decision<DropReply> {
+    fn on_reply(
+        &mut self,
+        _: &mut ReplyPoint<'_>,
+        answer: Option<Resumption<'_>>,
+    ) -> Decision<DropReply> {
         self.park("reply", answer)
     }
 
     fn on_failure(
         &mut self,
         _: &mut FailurePoint<'_>,
-        answer: Option<&Answer>,
+        answer: Option<Resumption<'_>>,
     ) -> Decision<NewTargets> {
         self.park("failure", answer)
     }
@@ -87,7 +110,7 @@ impl Hook for Parking {
     fn on_dialog_end(
         &mut self,
         point: &DialogEndPoint<'_>,
-        answer: Option<&Answer>,
+        answer: Option<Resumption<'_>>,
     ) -> Decision<()> {
         assert_eq!(point.call_id, "call");
         self.park("dialog end", answer)
@@ -345,31 +368,47 @@ impl Hook for Deciding {
         self.0
     }
 
-    fn on_request(&mut self, _: &RequestPoint<'_>, _: Option<&Answer>) -> Decision<Refusal> {
-        Decision::Act(Refusal::new(403, "Not Today"))
+    fn on_request(
+        &mut self,
+        _: &mut RequestPoint<'_>,
+        _: Option<Resumption<'_>>,
+    ) -> Decision<RequestAction> {
+        Decision::Act(RequestAction::Refuse(Refusal::new(403, "Not Today")))
     }
 
-    fn on_register(&mut self, _: &RequestPoint<'_>, _: Option<&Answer>) -> Decision<Refusal> {
-        Decision::Act(Refusal::new(403, "Not Today"))
+    fn on_register(
+        &mut self,
+        _: &mut RequestPoint<'_>,
+        _: Option<Resumption<'_>>,
+    ) -> Decision<RequestAction> {
+        Decision::Act(RequestAction::Refuse(Refusal::new(403, "Not Today")))
     }
 
     fn on_route(
         &mut self,
         point: &mut RoutePoint<'_>,
-        _: Option<&Answer>,
-    ) -> Decision<RouteAction> {
+        _: Option<Resumption<'_>>,
+    ) -> Decision<RequestAction> {
         match point.request.call_id() {
-            Some("refused") => Decision::Act(RouteAction::Refuse(Refusal::new(404, "No"))),
-            _ => Decision::Act(RouteAction::to(["sip:192.0.2.70"])),
+            Some("refused") => Decision::Act(RequestAction::Refuse(Refusal::new(404, "No"))),
+            _ => Decision::Act(RequestAction::to(["sip:192.0.2.70"])),
         }
     }
 
-    fn on_branch(&mut self, point: &BranchPoint<'_>, _: Option<&Answer>) -> Decision<Refusal> {
+    fn on_branch(
+        &mut self,
+        point: &mut BranchPoint<'_>,
+        _: Option<Resumption<'_>>,
+    ) -> Decision<Refusal> {
         assert_eq!(point.target, "sip:bob@192.0.2.20");
         Decision::Act(Refusal::new(403, "Not Today"))
     }
 
-    fn on_reply(&mut self, point: &ReplyPoint<'_>, _: Option<&Answer>) -> Decision<DropReply> {
+    fn on_reply(
+        &mut self,
+        point: &mut ReplyPoint<'_>,
+        _: Option<Resumption<'_>>,
+    ) -> Decision<DropReply> {
         assert!(point.response.status().is_some());
         Decision::Act(DropReply)
     }
@@ -377,7 +416,7 @@ impl Hook for Deciding {
     fn on_failure(
         &mut self,
         point: &mut FailurePoint<'_>,
-        _: Option<&Answer>,
+        _: Option<Resumption<'_>>,
     ) -> Decision<NewTargets> {
         match point.status() {
             486 => Decision::Act(NewTargets::new(["sip:voicemail@192.0.2.80"])),

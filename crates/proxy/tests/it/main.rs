@@ -15,6 +15,8 @@ mod newcomers;
 #[cfg(feature = "driver")]
 mod next_hops;
 mod overload;
+#[cfg(feature = "plugins")]
+mod plugins;
 mod recursion;
 mod redirect;
 mod registrar;

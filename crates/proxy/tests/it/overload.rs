@@ -356,7 +356,7 @@ impl World {
                     peer: None,
                 }])
             }
-            Query::Credentials { .. } | Query::Page { .. } => Answer::Failed,
+            Query::Credentials { .. } | Query::Page { .. } | Query::Http(_) => Answer::Failed,
         }
     }
 

@@ -123,6 +123,7 @@ impl RegistrarHost {
             }
             Query::Credentials { .. } => Answer::Credentials(None),
             Query::Page { .. } => Answer::Page(Page::default()),
+            Query::Http(_) => Answer::Failed,
         }
     }
 

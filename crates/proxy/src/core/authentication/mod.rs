@@ -185,6 +185,7 @@ impl Authenticator {
         common.transactions.set_proved(incoming.server);
         common.note_known(&incoming.arrival);
         self.note_credentials(common, now, &incoming, true);
+        incoming.user = Some(given.username.as_ref().into());
         incoming.confirmation = (common.policy.authentication.confirm && demand.is_registrar)
             .then(|| given.confirmation(&credentials))
             .flatten()

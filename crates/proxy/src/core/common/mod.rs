@@ -21,7 +21,7 @@ use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::gruu::Gruus;
 use super::held_octets::HeldOctets;
-use super::hook::{Hook, Hooks};
+use super::hook::{Hook, Hooks, Parking};
 use super::identity::Identity;
 use super::keys::Keys;
 use super::latency::Latencies;
@@ -342,10 +342,11 @@ impl CommonState {
     pub(crate) fn park(
         &mut self,
         now: Instant,
-        (hook, query): (usize, Query),
+        parking: Parking,
         what: ParkedAt,
     ) -> Result<QueryId, Option<Box<Parked>>> {
-        let pending = PendingQuery::Hook(Box::new(Parked { hook, what }));
+        let Parking { hook, query, state } = parking;
+        let pending = PendingQuery::Hook(Box::new(Parked { hook, state, what }));
         match self.ask(now, query, pending) {
             Ok(id) => Ok(id),
             Err(PendingQuery::Hook(parked)) => Err(Some(parked)),
@@ -388,6 +389,7 @@ impl CommonState {
         let timeouts = [
             self.transactions.next_timeout(),
             self.queries.next_timeout(),
+            self.hooks.next_timeout(),
         ];
         timeouts.into_iter().flatten().min()
     }

@@ -66,6 +66,9 @@ impl CommonState {
             },
             is_trying: false,
             confirmation: None,
+            user: None,
+            is_retargeted: false,
+            forward_to: None,
         }
     }
 

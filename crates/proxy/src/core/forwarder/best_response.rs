@@ -3,6 +3,8 @@
 
 use sip::{Message, Name};
 
+use crate::core::rejection::Rejection;
+
 /// The final responses of a response context, of which the best is kept, and what has to be collected
 /// from the others.
 #[derive(Debug, Default)]
@@ -21,8 +23,8 @@ pub(crate) enum Candidate {
     Terminated(Message),
     /// The status that a branch without a response counts as (RFC 3261 sections 16.7, 16.8, 16.9).
     Presumed(u16),
-    /// The status and the reason with which a hook has refused a branch.
-    Refused(u16, &'static str),
+    /// What a hook has refused a branch with, or answers in place of a response.
+    Refused(Box<Rejection>),
 }
 
 /// How many challenges are collected: more than any client would answer.
@@ -34,7 +36,8 @@ impl Candidate {
             Candidate::Received(response) | Candidate::Terminated(response) => {
                 response.status().unwrap_or(500)
             }
-            Candidate::Presumed(status) | Candidate::Refused(status, _) => *status,
+            Candidate::Presumed(status) => *status,
+            Candidate::Refused(rejection) => rejection.status,
         }
     }
 

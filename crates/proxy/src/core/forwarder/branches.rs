@@ -75,7 +75,7 @@ impl Forwarder {
         context: &ResponseContext,
         rejection: &Rejection,
     ) {
-        let outcome = (rejection.status, rejection.reason);
+        let outcome = (rejection.status, &*rejection.reason);
         self.report_final(common, now, context, outcome, Final::Failed(EndedBy::Proxy));
         common.refuse(now, server, &context.request, rejection);
     }
@@ -284,33 +284,36 @@ impl Forwarder {
         if branch.may_begin || !common.hooks.are_at(Points::BRANCH) {
             return true;
         }
-        let point = BranchPoint {
-            request: &context.request,
+        let mut is_changed = branch.request.is_some();
+        let request = branch.request.take();
+        let mut request = request.unwrap_or_else(|| Box::new(context.request.clone()));
+        let mut point = BranchPoint {
+            request: &mut request,
+            arrival: &context.arrival,
             target: &branch.target.uri,
+            now,
+            is_changed: &mut is_changed,
         };
-        let asked = common
-            .hooks
-            .ask(Points::BRANCH, resumed.as_ref(), |hook, answer| {
-                hook.on_branch(&point, answer)
-            });
+        let asked = common.hooks.ask(Points::BRANCH, resumed, |hook, resumed| {
+            hook.on_branch(&mut point, resumed)
+        });
+        branch.request = is_changed.then_some(request);
         let candidate = match asked {
             HookOutcome::Continue => {
                 branch.may_begin = true;
                 return true;
             }
-            HookOutcome::Act(refusal) => Candidate::Refused(refusal.status, refusal.reason),
-            HookOutcome::Park(hook, query) => {
-                match common.park(now, (hook, query), ParkedAt::Branch(name)) {
-                    Ok(id) => {
-                        branch.state = BranchState::Resolving(id);
-                        return false;
-                    }
-                    Err(_) => {
-                        context.is_overloaded = true;
-                        Candidate::Presumed(503)
-                    }
+            HookOutcome::Act(refusal) => Candidate::Refused(Box::new(refusal.into_rejection())),
+            HookOutcome::Park(parking) => match common.park(now, parking, ParkedAt::Branch(name)) {
+                Ok(id) => {
+                    branch.state = BranchState::Resolving(id);
+                    return false;
                 }
-            }
+                Err(_) => {
+                    context.is_overloaded = true;
+                    Candidate::Presumed(503)
+                }
+            },
         };
         let is_global = candidate.status() >= 600;
         self.end_branch(common, name, context, Some(candidate));
@@ -357,7 +360,8 @@ impl Forwarder {
             self.end_branch(common, name, context, Some(Candidate::Presumed(503)));
             return;
         };
-        match next_hop::resolve(common, &context.request, &branch.target, &hop) {
+        let request = branch.request.as_deref().unwrap_or(&context.request);
+        match next_hop::resolve(common, request, &branch.target, &hop) {
             Some(Resolved::Send {
                 to,
                 peer,
@@ -435,7 +439,8 @@ impl Forwarder {
                 to: interface,
                 max_breadth: Some(max_breadth),
             };
-            forward::copy(&context.request, &how, &common.tokens)
+            let request = branch.request.as_deref().unwrap_or(&context.request);
+            forward::copy(request, &how, &common.tokens)
         };
         let mut copy = make(&hop.interface);
         let mut to = hop.to;

@@ -221,7 +221,7 @@ mod tests {
         let invite = request(Method::Invite, "sip:bob@192.0.2.7");
         let incoming = common.begin_request(now, invite, Addressee::Requested(target));
         let server = incoming.server;
-        forwarder.handle_request(common, now, incoming, None);
+        forwarder.handle_request(common, now, incoming);
         server
     }
 

@@ -9,9 +9,10 @@ use sip::{Message, Name, NameAddr, Uri};
 use super::best_response::Candidate;
 use super::response_context::ResponseContext;
 use crate::core::binding::AddressOfRecord;
-use crate::core::hook::{Decision, FailurePoint, Hook, NewTargets, Points, static_route};
+use crate::core::hook::{
+    Decision, FailurePoint, Hook, NewTargets, Points, Resumption, static_route,
+};
 use crate::core::policy::Policy;
-use crate::core::query::Answer;
 use crate::core::target::{Hop, Target, is_for_sips};
 use crate::core::uri;
 
@@ -43,7 +44,7 @@ impl Hook for Recursion {
     fn on_failure(
         &mut self,
         point: &mut FailurePoint<'_>,
-        _answer: Option<&Answer>,
+        _resumed: Option<Resumption<'_>>,
     ) -> Decision<NewTargets> {
         let context = point.context;
         let Candidate::Received(response) = &mut *point.candidate else {

@@ -17,7 +17,7 @@ use crate::core::binding::{AddressOfRecord, Binding};
 use crate::core::common::CommonState;
 use crate::core::event::{EndedBy, Event};
 use crate::core::forward::path_value;
-use crate::core::hook::{HookOutcome, Points, Resumed, RouteAction, RoutePoint};
+use crate::core::hook::{ForwardTo, HookOutcome, Points, RequestAction, Resumed, RoutePoint};
 use crate::core::incoming::{Addressee, IncomingRequest};
 use crate::core::interface::Interface;
 use crate::core::pending::PendingQuery;
@@ -26,7 +26,7 @@ use crate::core::query::{Answer, Query};
 use crate::core::registrar::registration::{is_first_hop, supports};
 use crate::core::rejection::{NOT_FOUND, Rejection};
 use crate::core::routing::Routed;
-use crate::core::target::Target;
+use crate::core::target::{Target, Targets};
 
 impl Forwarder {
     /// Asks the hooks where a request goes.
@@ -34,17 +34,20 @@ impl Forwarder {
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        incoming: &IncomingRequest,
-        resumed: Option<&Resumed>,
-    ) -> HookOutcome<RouteAction> {
+        incoming: &mut IncomingRequest,
+        resumed: Option<Resumed>,
+    ) -> HookOutcome<RequestAction> {
         if !common.hooks.are_at(Points::ROUTE) {
             return HookOutcome::Continue;
         }
+        let choice = next_hop::choice(common, &incoming.request);
         let mut point = RoutePoint {
-            request: &incoming.request,
+            request: &mut incoming.request,
+            arrival: &incoming.arrival,
+            user: incoming.user.as_deref(),
             now,
             is_routable: matches!(incoming.class.addressee, Addressee::Routed),
-            choice: next_hop::choice(common, &incoming.request),
+            choice,
             dispatcher: &mut self.groups.dispatcher,
         };
         common.hooks.ask(Points::ROUTE, resumed, |hook, answer| {
@@ -58,7 +61,6 @@ impl Forwarder {
         common: &mut CommonState,
         now: Instant,
         incoming: IncomingRequest,
-        routed: Option<Routed>,
     ) {
         let IncomingRequest {
             server,
@@ -68,6 +70,7 @@ impl Forwarder {
             fingerprint,
             class,
             is_trying,
+            forward_to,
             ..
         } = incoming;
         if !common.has_room(request.wire_length()) {
@@ -87,9 +90,16 @@ impl Forwarder {
         ));
         context.is_in_dialog = class.is_in_dialog;
         context.is_trying = is_trying;
-        if let Some(routed) = routed {
-            self.follow_route(common, now, server, context, routed);
-            return;
+        match forward_to {
+            Some(ForwardTo::NextHops(routed)) => {
+                self.follow_route(common, now, server, context, routed);
+                return;
+            }
+            Some(ForwardTo::Targets(groups)) => {
+                self.try_targets(common, now, server, context, groups);
+                return;
+            }
+            None => {}
         }
         match class.addressee {
             Addressee::Registrar | Addressee::Element => {}
@@ -143,6 +153,31 @@ impl Forwarder {
         self.report_final(common, now, &context, MOVED, Final::Failed(EndedBy::Proxy));
         common.statistics.redirected += 1;
         common.respond(now, server, response);
+    }
+
+    /// Forwards a request to the URIs that a hook has chosen.
+    fn try_targets(
+        &mut self,
+        common: &mut CommonState,
+        now: Instant,
+        server: ServerId,
+        mut context: Box<ResponseContext>,
+        groups: Vec<Vec<Box<str>>>,
+    ) {
+        let target = |uri: Box<str>| Target::as_requested(&uri, None);
+        let groups = groups
+            .into_iter()
+            .map(|group| group.into_iter().map(target).collect());
+        let maximum = common.policy.forwarding.maximum_targets;
+        let targets = Targets::Groups(groups.collect());
+        self.begin(common, now, server, &context);
+        context.is_responsible = self.is_responsible(common, &context.request, &context.arrival);
+        if context.set_targets(targets, Forking::ByPreference, maximum) {
+            common.transactions.set_taken_on(server);
+            self.drive(common, now, server, context);
+        } else {
+            self.abandon(common, now, server, &context, &NOT_FOUND);
+        }
     }
 
     /// Goes on with a request for a user when the store has answered.

@@ -80,6 +80,8 @@ pub(crate) struct Branch {
     pub(crate) state: BranchState,
     /// The hooks have let it begin.
     pub(crate) may_begin: bool,
+    /// The request as hooks have changed it for this branch.
+    pub(crate) request: Option<Box<Message>>,
 }
 
 /// How far a branch has come.
@@ -236,9 +238,13 @@ impl ResponseContext {
         let copies: usize = self
             .branches
             .iter()
-            .map(|branch| match &branch.state {
-                BranchState::Forwarded(forwarded) => forwarded.octets,
-                _ => 0,
+            .map(|branch| {
+                let changed = branch.request.as_ref();
+                let changed = changed.map_or(0, |request| request.wire_length());
+                match &branch.state {
+                    BranchState::Forwarded(forwarded) => forwarded.octets + changed,
+                    _ => changed,
+                }
             })
             .sum();
         self.request_octets + copies + self.finals.octets()
@@ -595,6 +601,7 @@ impl ResponseContext {
             max_breadth,
             state: BranchState::Ready,
             may_begin: false,
+            request: None,
         });
     }
 
@@ -624,6 +631,7 @@ impl ResponseContext {
                 max_breadth: share,
                 state: BranchState::Ready,
                 may_begin: false,
+                request: None,
             }));
         true
     }

@@ -197,12 +197,10 @@ impl Forwarder {
             best => {
                 let rejection = match best {
                     _ if status == 503 => common.overloaded(),
-                    Candidate::Refused(refused, reason) if refused == status => {
-                        Rejection::new(status, reason)
-                    }
+                    Candidate::Refused(refused) if is_as_received => *refused,
                     _ => rejection(status),
                 };
-                let outcome = (status, rejection.reason);
+                let outcome = (status, &*rejection.reason);
                 self.report_final(common, now, context, outcome, Final::Failed(by));
                 common.refuse(now, server, &context.request, &rejection);
             }
@@ -410,7 +408,7 @@ impl Forwarder {
     ) {
         let asked = match candidate {
             Candidate::Terminated(_) => HookOutcome::Continue,
-            _ => self.ask_failure(common, now, context, &mut candidate, resumed.as_ref()),
+            _ => self.ask_failure(common, now, context, &mut candidate, resumed),
         };
         match asked {
             HookOutcome::Continue => {}
@@ -422,9 +420,9 @@ impl Forwarder {
                 context.targets.insert(arranged(groups, forking, room));
                 return;
             }
-            HookOutcome::Park(hook, query) => {
+            HookOutcome::Park(parking) => {
                 let parked = ParkedAt::Failure(client, name, candidate);
-                match common.park(now, (hook, query), parked) {
+                match common.park(now, parking, parked) {
                     Ok(id) => {
                         if let Some(forwarded) = context.forwarded_mut(name.1) {
                             forwarded.has_final = true;
@@ -455,7 +453,7 @@ impl Forwarder {
         now: Instant,
         context: &ResponseContext,
         candidate: &mut Candidate,
-        resumed: Option<&Resumed>,
+        resumed: Option<Resumed>,
     ) -> HookOutcome<NewTargets> {
         let mut point = FailurePoint {
             now,
@@ -621,24 +619,23 @@ fn ask_reply(
     common: &mut CommonState,
     now: Instant,
     (client, name): (ClientId, BranchName),
-    response: Message,
+    mut response: Message,
     resumed: Option<Resumed>,
 ) -> Option<Message> {
     let is_provisional = response.status().is_some_and(|status| status < 200);
-    let point = ReplyPoint {
-        response: &response,
+    let mut point = ReplyPoint {
+        response: &mut response,
+        now,
     };
-    let asked = common
-        .hooks
-        .ask(Points::REPLY, resumed.as_ref(), |hook, answer| {
-            hook.on_reply(&point, answer)
-        });
+    let asked = common.hooks.ask(Points::REPLY, resumed, |hook, resumed| {
+        hook.on_reply(&mut point, resumed)
+    });
     match asked {
         HookOutcome::Act(DropReply) if is_provisional => None,
         HookOutcome::Act(DropReply) | HookOutcome::Continue => Some(response),
-        HookOutcome::Park(hook, query) => {
+        HookOutcome::Park(parking) => {
             let parked = ParkedAt::Reply(client, name, response);
-            let unasked = common.park(now, (hook, query), parked).err().flatten()?;
+            let unasked = common.park(now, parking, parked).err().flatten()?;
             // It goes on unasked where there is no room.
             match unasked.what {
                 ParkedAt::Reply(_, _, response) => Some(response),
@@ -659,15 +656,16 @@ pub(crate) fn ask_dialog_end(
         call_id: &dialog.call_id,
         from_tag: &dialog.from_tag,
         to_tag: &dialog.to_tag,
+        now,
     };
     let asked = common
         .hooks
-        .ask(Points::DIALOG_END, resumed.as_ref(), |hook, answer| {
-            hook.on_dialog_end(&point, answer)
+        .ask(Points::DIALOG_END, resumed, |hook, resumed| {
+            hook.on_dialog_end(&point, resumed)
         });
-    if let HookOutcome::Park(hook, query) = asked {
+    if let HookOutcome::Park(parking) = asked {
         // Where there is no room, nobody is told.
-        let _ = common.park(now, (hook, query), ParkedAt::DialogEnd(dialog));
+        let _ = common.park(now, parking, ParkedAt::DialogEnd(dialog));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::core::authentication::{Entitlement, entitlement, strip_credentials};
 use crate::core::common::CommonState;
 use crate::core::dialogs::{Answered, Uac};
 use crate::core::forward::{self, Forwarding, is_record_routed, max_breadth};
-use crate::core::hook::{HookOutcome, Points, RouteAction, RoutePoint};
+use crate::core::hook::{ForwardTo, HookOutcome, Points, RequestAction, RoutePoint};
 use crate::core::incoming::Addressee;
 use crate::core::interface::Interface;
 use crate::core::pending::{PendingQuery, StatelessRequest};
@@ -269,17 +269,20 @@ impl Forwarder {
         &mut self,
         common: &mut CommonState,
         now: Instant,
-        stateless: &StatelessRequest,
+        stateless: &mut StatelessRequest,
         addressee: &Addressee,
-    ) -> HookOutcome<RouteAction> {
+    ) -> HookOutcome<RequestAction> {
         if !common.hooks.are_at(Points::ROUTE) {
             return HookOutcome::Continue;
         }
+        let choice = next_hop::choice(common, &stateless.request);
         let mut point = RoutePoint {
-            request: &stateless.request,
+            request: &mut stateless.request,
+            arrival: &stateless.arrival,
+            user: None,
             now,
             is_routable: matches!(addressee, Addressee::Routed),
-            choice: next_hop::choice(common, &stateless.request),
+            choice,
             dispatcher: &mut self.groups.dispatcher,
         };
         common.hooks.ask(Points::ROUTE, None, |hook, answer| {
@@ -296,19 +299,29 @@ impl Forwarder {
         addressee: Addressee,
     ) {
         strip_credentials(common, &mut stateless.request);
-        match self.ask_stateless_route(common, now, &stateless, &addressee) {
+        match self.ask_stateless_route(common, now, &mut stateless, &addressee) {
             // It belongs to no transaction that could wait.
-            HookOutcome::Continue | HookOutcome::Park(..) => {}
-            HookOutcome::Act(RouteAction::Refuse(refusal)) => {
-                let rejection = refusal.rejection();
+            HookOutcome::Continue | HookOutcome::Park(_) => {}
+            HookOutcome::Act(RequestAction::Drop) => return,
+            HookOutcome::Act(RequestAction::Refuse(refusal)) => {
+                let rejection = refusal.into_rejection();
                 common.refuse_stateless(now, &stateless.arrival, &stateless.request, &rejection);
                 return;
             }
-            HookOutcome::Act(RouteAction::To(routed)) => {
+            HookOutcome::Act(RequestAction::Forward(to)) => {
                 let uri = stateless.request.request_uri().unwrap_or_default();
-                stateless.target = Some(Target::by_route(uri, routed.next_hops));
-                self.forward_stateless(common, now, stateless);
-                return;
+                stateless.target = match to {
+                    ForwardTo::NextHops(routed) => Some(Target::by_route(uri, routed.next_hops)),
+                    // The first: nobody would see it fail.
+                    ForwardTo::Targets(groups) => {
+                        let first = groups.into_iter().flatten().next();
+                        first.map(|uri| Target::as_requested(&uri, None))
+                    }
+                };
+                if stateless.target.is_some() {
+                    self.forward_stateless(common, now, stateless);
+                    return;
+                }
             }
         }
         match addressee {

@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use sip::Message;
 
-use super::{Decision, Hook, Points, RouteAction, RoutePoint};
+use super::{Decision, ForwardTo, Hook, Points, RequestAction, Resumption, RoutePoint};
 use crate::core::policy::Policy;
-use crate::core::query::Answer;
 use crate::core::routing::{Dispatcher, NextHopUri, RouteTarget, Routed};
 
 /// Sends requests where the first static route that is for them leads.
@@ -31,8 +30,8 @@ impl Hook for StaticRoutes {
     fn on_route(
         &mut self,
         point: &mut RoutePoint<'_>,
-        _answer: Option<&Answer>,
-    ) -> Decision<RouteAction> {
+        _resumed: Option<Resumption<'_>>,
+    ) -> Decision<RequestAction> {
         if !point.is_routable {
             return Decision::Continue;
         }
@@ -45,7 +44,7 @@ impl Hook for StaticRoutes {
             point.choice,
         );
         routed.map_or(Decision::Continue, |routed| {
-            Decision::Act(RouteAction::To(routed))
+            Decision::Act(RequestAction::Forward(ForwardTo::NextHops(routed)))
         })
     }
 }

@@ -7,6 +7,7 @@
 mod admission;
 
 use std::collections::HashMap;
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,7 +23,7 @@ use super::config::Config;
 use super::event::Event;
 use super::forwarder::{Forwarder, Recursion, ask_dialog_end};
 use super::hook::{
-    DropLists, Hook, HookOutcome, Points, Refusal, RequestPoint, Resumed, RouteAction, StaticRoutes,
+    DropLists, Hook, HookOutcome, Points, RequestAction, RequestPoint, Resumed, StaticRoutes,
 };
 use super::incoming::{Addressee, IncomingRequest};
 use super::interface::Interface;
@@ -69,6 +70,11 @@ impl Proxy {
     /// Adds a hook behind those that there are.
     pub fn add_hook(&mut self, hook: Box<dyn Hook>) {
         self.common.hooks.add(hook, &self.common.policy);
+    }
+
+    /// Adds a hook before those that there are.
+    pub fn add_first_hook(&mut self, hook: Box<dyn Hook>) {
+        self.common.hooks.add_first(hook, &self.common.policy);
     }
 
     /// Takes a message that has arrived. A request that breaks a rule is answered, a response that
@@ -188,6 +194,7 @@ impl Proxy {
     pub fn set_wall_clock(&mut self, now: Instant, time: SystemTime) {
         self.registrar.set_wall_clock(now, time);
         self.forwarder.dialogs.set_time(time);
+        self.common.hooks.set_wall_clock(now, time);
     }
 
     /// Refuses what would begin a dialog from now on. What has begun goes on.
@@ -217,6 +224,14 @@ impl Proxy {
         self.forwarder.handle_timeout(&mut self.common, now);
         self.keep_alives.handle_timeout(now);
         self.send_keep_alives(now);
+        while self
+            .common
+            .hooks
+            .next_timeout()
+            .is_some_and(|due| due <= now)
+        {
+            self.ask_timer(now, None);
+        }
         self.process_transaction_events(now);
     }
 
@@ -232,7 +247,8 @@ impl Proxy {
 
     /// The next event for the log.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.common.poll_event()
+        let event = self.common.poll_event();
+        event.or_else(|| self.common.hooks.poll_event())
     }
 
     /// A connection whose peer has registered or authenticated by it, or is trusted: one that is not to give way to others.
@@ -353,22 +369,41 @@ impl Proxy {
             class,
             is_trying: false,
             confirmation: None,
+            user: None,
+            is_retargeted: false,
+            forward_to: None,
         };
         self.take_request(now, incoming, None);
     }
 
     /// Asks the hooks about a request, and finds out who has sent it.
-    fn take_request(&mut self, now: Instant, incoming: IncomingRequest, resumed: Option<Resumed>) {
+    fn take_request(
+        &mut self,
+        now: Instant,
+        mut incoming: IncomingRequest,
+        resumed: Option<Resumed>,
+    ) {
         let common = &mut self.common;
-        let asked = common
-            .hooks
-            .ask(Points::REQUEST, resumed.as_ref(), |hook, answer| {
-                hook.on_request(&request_point(&incoming), answer)
-            });
-        let incoming = match self.go_on(now, asked, incoming, ParkedAt::Request) {
-            Some(incoming) => incoming,
-            None => return,
+        let asked = common.hooks.ask(Points::REQUEST, resumed, |hook, resumed| {
+            hook.on_request(&mut request_point(now, &mut incoming), resumed)
+        });
+        let Some(mut incoming) = self.go_on(now, asked, incoming, ParkedAt::Request) else {
+            return;
         };
+        if mem::take(&mut incoming.is_retargeted) && incoming.forward_to.is_none() {
+            let common = &mut self.common;
+            let (request, arrival) = (&mut incoming.request, &incoming.arrival);
+            let class = self
+                .forwarder
+                .classify(common, request, arrival, incoming.fingerprint);
+            match class {
+                Ok(class) => incoming.class = class,
+                Err(rejection) => {
+                    common.refuse(now, incoming.server, &incoming.request, &rejection);
+                    return;
+                }
+            }
+        }
         let authenticated = self
             .authenticator
             .authenticate(&mut self.common, now, incoming);
@@ -394,32 +429,33 @@ impl Proxy {
     }
 
     /// Asks the hooks about a REGISTER, and carries it out.
-    fn register(&mut self, now: Instant, incoming: IncomingRequest, resumed: Option<Resumed>) {
+    fn register(&mut self, now: Instant, mut incoming: IncomingRequest, resumed: Option<Resumed>) {
         let common = &mut self.common;
         let asked = common
             .hooks
-            .ask(Points::REGISTER, resumed.as_ref(), |hook, answer| {
-                hook.on_register(&request_point(&incoming), answer)
+            .ask(Points::REGISTER, resumed, |hook, resumed| {
+                hook.on_register(&mut request_point(now, &mut incoming), resumed)
             });
-        if let Some(incoming) = self.go_on(now, asked, incoming, ParkedAt::Register) {
-            self.registrar.register(&mut self.common, now, incoming);
+        match self.go_on(now, asked, incoming, ParkedAt::Register) {
+            Some(incoming) if incoming.forward_to.is_some() => self.route(now, incoming, None),
+            Some(incoming) => self.registrar.register(&mut self.common, now, incoming),
+            None => {}
         }
     }
 
     /// Asks the hooks where a request goes, and forwards it.
-    fn route(&mut self, now: Instant, incoming: IncomingRequest, resumed: Option<Resumed>) {
-        let asked = self
-            .forwarder
-            .ask_route(&mut self.common, now, &incoming, resumed.as_ref());
-        let (asked, routed) = match asked {
-            HookOutcome::Act(RouteAction::To(routed)) => (HookOutcome::Continue, Some(routed)),
-            HookOutcome::Act(RouteAction::Refuse(refusal)) => (HookOutcome::Act(refusal), None),
-            HookOutcome::Continue => (HookOutcome::Continue, None),
-            HookOutcome::Park(hook, query) => (HookOutcome::Park(hook, query), None),
+    fn route(&mut self, now: Instant, mut incoming: IncomingRequest, resumed: Option<Resumed>) {
+        let common = &mut self.common;
+        let asked = match incoming.forward_to {
+            // That is known already.
+            Some(_) => HookOutcome::Continue,
+            None => self
+                .forwarder
+                .ask_route(common, now, &mut incoming, resumed),
         };
         if let Some(incoming) = self.go_on(now, asked, incoming, ParkedAt::Route) {
             self.forwarder
-                .handle_request(&mut self.common, now, incoming, routed);
+                .handle_request(&mut self.common, now, incoming);
         }
     }
 
@@ -427,26 +463,41 @@ impl Proxy {
     fn go_on(
         &mut self,
         now: Instant,
-        asked: HookOutcome<Refusal>,
+        asked: HookOutcome<RequestAction>,
         mut incoming: IncomingRequest,
         at: impl Fn(IncomingRequest) -> ParkedAt,
     ) -> Option<IncomingRequest> {
         let common = &mut self.common;
-        let (hook, query) = match asked {
+        let parking = match asked {
             HookOutcome::Continue => return Some(incoming),
-            HookOutcome::Act(refusal) => {
-                let rejection = refusal.rejection();
-                common.refuse(now, incoming.server, &incoming.request, &rejection);
+            HookOutcome::Act(RequestAction::Refuse(refusal)) => {
+                let rejection = refusal.into_rejection();
+                match rejection.status {
+                    ..300 => {
+                        let response = rejection.response(&incoming.request);
+                        common.respond(now, incoming.server, response);
+                    }
+                    _ => common.refuse(now, incoming.server, &incoming.request, &rejection),
+                }
                 return None;
             }
-            HookOutcome::Park(hook, query) => (hook, query),
+            HookOutcome::Act(RequestAction::Drop) => {
+                common.transactions.forget(incoming.server);
+                return None;
+            }
+            HookOutcome::Act(RequestAction::Forward(to)) => {
+                incoming.forward_to = Some(to);
+                incoming.class.addressee = Addressee::Routed;
+                return Some(incoming);
+            }
+            HookOutcome::Park(parking) => parking,
         };
         let server = incoming.server;
         let is_invite = incoming.request.method() == Some(&Method::Invite);
         let has_news = is_invite && !incoming.is_trying;
         let trying = has_news.then(|| Message::response_to(&incoming.request, 100, "Trying"));
         incoming.is_trying = is_invite;
-        match common.park(now, (hook, query), at(incoming)) {
+        match common.park(now, parking, at(incoming)) {
             Ok(id) => {
                 if is_invite {
                     self.parked_invites.insert(server, id);
@@ -482,7 +533,11 @@ impl Proxy {
 
     /// Goes on with what a hook has parked.
     fn resume_parked(&mut self, now: Instant, parked: Parked, answer: Answer) {
-        let resumed = Some((parked.hook, answer));
+        let resumed = Some(Resumed {
+            hook: parked.hook,
+            answer,
+            state: parked.state,
+        });
         let (common, forwarder) = (&mut self.common, &mut self.forwarder);
         match parked.what {
             ParkedAt::Request(incoming) => {
@@ -502,6 +557,19 @@ impl Proxy {
                 forwarder.resume_failure(common, now, (client, name), candidate, resumed);
             }
             ParkedAt::DialogEnd(dialog) => ask_dialog_end(common, now, dialog, resumed),
+            ParkedAt::Timer => self.ask_timer(now, resumed),
+        }
+    }
+
+    /// Lets the hooks do what is due by a timer of theirs.
+    fn ask_timer(&mut self, now: Instant, resumed: Option<Resumed>) {
+        let common = &mut self.common;
+        let asked = common.hooks.ask(Points::TIMER, resumed, |hook, resumed| {
+            hook.on_timer(now, resumed)
+        });
+        if let HookOutcome::Park(parking) = asked {
+            // Where there is no room, it has waited in vain.
+            let _ = common.park(now, parking, ParkedAt::Timer);
         }
     }
 
@@ -608,9 +676,12 @@ fn built_in_hooks() -> Vec<Box<dyn Hook>> {
     ]
 }
 
-fn request_point(incoming: &IncomingRequest) -> RequestPoint<'_> {
+fn request_point(now: Instant, incoming: &mut IncomingRequest) -> RequestPoint<'_> {
     RequestPoint {
-        request: &incoming.request,
+        request: &mut incoming.request,
         arrival: &incoming.arrival,
+        user: incoming.user.as_deref(),
+        now,
+        is_retargeted: &mut incoming.is_retargeted,
     }
 }

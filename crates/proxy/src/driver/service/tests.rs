@@ -62,6 +62,7 @@ impl Stage {
             commands,
             location,
             resolver,
+            http: HttpClient::new(Duration::from_secs(10)),
             recorder: None,
             members: Members::new(),
             stopped,

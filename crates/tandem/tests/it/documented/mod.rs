@@ -144,6 +144,8 @@ fn commands_of_the_pages_on_sctp_and_flood_are_accepted() {
 #[test]
 fn commands_of_the_pages_on_proxy_and_capture_are_accepted() {
     pages(&[
+        "docs/extending.md",
+        "docs/plugins.md",
         "docs/proxy.md",
         "docs/proxy-rules.md",
         "docs/security.md",

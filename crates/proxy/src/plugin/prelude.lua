@@ -1,0 +1,162 @@
+-- Runs in each state before the script: takes away what reaches beyond it, and makes what is left obey the limits.
+local host, grants = ...
+
+local create, resume, status, yield = coroutine.create, coroutine.resume, coroutine.status, coroutine.yield
+local is_yieldable = coroutine.isyieldable
+local error, next, pcall, rawget, select, tostring, type, xpcall =
+  error, next, pcall, rawget, select, tostring, type, xpcall
+local set_metatable, load_chunk = setmetatable, load
+local concat, unpack = table.concat, table.unpack
+local is_over, OVER, ASK = host.is_over, host.OVER, host.ASK
+
+-- The error of a limit cannot be caught.
+local function passed_on(is_ok, first, ...)
+  if is_ok then return true, first, ... end
+  if is_over() then error(OVER, 0) end
+  return false, type(first) == "userdata" and host.text(first) or first
+end
+
+function _G.pcall(f, ...) return passed_on(pcall(f, ...)) end
+
+-- A handler runs where the error was raised: no limit counts there when it is the error of one.
+function _G.xpcall(f, handler, ...)
+  local function handle(reason)
+    if is_over() then return OVER end
+    return handler(type(reason) == "userdata" and host.text(reason) or reason)
+  end
+  return passed_on(xpcall(f, handle, ...))
+end
+
+-- A question in a coroutine of the script's own suspends the whole hook.
+local function resumed(co, is_ok, first, ...)
+  if is_ok and first == ASK and status(co) == "suspended" then
+    return resumed(co, resume(co, yield(first, ...)))
+  end
+  return passed_on(is_ok, first, ...)
+end
+
+function coroutine.resume(co, ...) return resumed(co, resume(co, ...)) end
+
+function coroutine.wrap(f)
+  local co = create(f)
+  local function results(is_ok, ...)
+    if not is_ok then error((...), 0) end
+    return ...
+  end
+  return function(...) return results(resumed(co, resume(co, ...))) end
+end
+
+-- Finalizers run where no limit counts.
+function _G.setmetatable(object, metatable)
+  if type(metatable) == "table" and rawget(metatable, "__gc") ~= nil then error("__gc is not allowed", 2) end
+  return set_metatable(object, metatable)
+end
+
+local function loaded(f, ...)
+  if f == nil and is_over() then error(OVER, 0) end
+  return f, ...
+end
+
+function _G.load(chunk, name, _, ...)
+  if select("#", ...) > 0 then return loaded(load_chunk(chunk, name, "t", (...))) end
+  return loaded(load_chunk(chunk, name, "t"))
+end
+
+if not grants.io then _G.dofile, _G.loadfile, _G.io = nil, nil, nil end
+
+function _G.collectgarbage(what)
+  if what ~= "count" then error('only "count" is allowed', 2) end
+  return host.memory() / 1024
+end
+
+function _G.print(...)
+  local words = {}
+  for at = 1, select("#", ...) do words[at] = tostring((select(at, ...))) end
+  host.log("info", concat(words, "\t"))
+end
+
+-- Functions in C count as one instruction each, however much they do.
+local LONGEST = 10000000
+
+local function charged(list)
+  local length = #list
+  if length > 500 then
+    if length > LONGEST then error("the list is too long", 3) end
+    host.charge(length)
+  end
+end
+
+for _, name in next, { "concat", "insert", "remove", "sort", "unpack" } do
+  local original = table[name]
+  table[name] = function(list, ...)
+    charged(list)
+    return original(list, ...)
+  end
+end
+
+local move = table.move
+function table.move(from, first, last, ...)
+  if last > first + 500 then
+    if last > first + LONGEST then error("the list is too long", 2) end
+    host.charge(last - first)
+  end
+  return move(from, first, last, ...)
+end
+
+string.dump = nil
+string.rep, string.find, string.match, string.gmatch, string.gsub =
+  host.rep, host.find, host.match, host.gmatch, host.gsub
+
+-- Time is the server's.
+local system = os or {}
+local format_date, make_time = host.date, host.time
+local safe = grants.os and system or {}
+safe.date, safe.time, safe.clock = format_date, make_time, host.clock
+function safe.difftime(one, other) return one - other end
+_G.os = safe
+if package then package.loaded.os = safe end
+
+-- Questions: the hook waits for the answer, and all else goes on.
+local function answered(first, ...)
+  if first == ASK then error((...), 2) end
+  return first, ...
+end
+
+local function ask(...)
+  if not is_yieldable() then error("nothing can be asked while the script is loaded", 2) end
+  return answered(yield(ASK, ...))
+end
+
+_G.tandem = {
+  log = host.log,
+  count = host.count,
+  uri = host.uri,
+  every = host.every,
+  now = host.clock,
+  json = { encode = host.encode, decode = host.decode, null = host.null },
+  shared = { get = host.get, set = host.set, add = host.add, delete = host.delete },
+}
+
+function tandem.location(address) return ask("location", address) end
+
+function tandem.resolve(uri) return ask("resolve", uri) end
+
+function tandem.has_user(realm, name) return ask("user", realm, name) end
+
+function tandem.http(request)
+  if type(request) ~= "table" then error("a table is expected", 2) end
+  local body, headers = request.body, {}
+  for name, value in next, request.headers or {} do headers[#headers + 1] = name .. ": " .. value end
+  if type(request.json) == "table" then
+    body = host.encode(request.json)
+    headers[#headers + 1] = "Content-Type: application/json"
+  end
+  return ask("http", request.method or (body and "POST" or "GET"), request.url, headers, body or "")
+end
+
+function tandem.get(url) return tandem.http { url = url } end
+
+function tandem.post(url, content)
+  if type(content) == "table" then return tandem.http { method = "POST", url = url, json = content } end
+  return tandem.http { method = "POST", url = url, body = content }
+end
