@@ -134,8 +134,10 @@ impl Association {
     /// The path on which something is to be sent again now.
     fn retransmitting_path(&mut self, config: &AssociationConfig) -> Option<PathId> {
         let probe = self.sender.probe_path(&self.paths).filter(|path| {
-            let room = self.paths.get(*path).map_or(0, Path::pmdcs);
-            self.sender.wants_packet(*path, &self.paths, room, config)
+            self.paths.get(*path).is_some_and(|path| {
+                self.sender
+                    .wants_packet(path, &self.paths, path.pmdcs(), config)
+            })
         });
         probe.or_else(|| {
             let path = self.sender.next_lost_path()?;

@@ -104,9 +104,11 @@ impl Engine {
             path.begin_burst();
         }
         for _ in 0..20 {
-            let wants = self
-                .sender
-                .wants_packet(path, &self.paths, 1460, &self.config)
+            let wants_packet = |path| {
+                self.sender
+                    .wants_packet(path, &self.paths, 1460, &self.config)
+            };
+            let wants = self.paths.get(path).is_some_and(wants_packet)
                 || self.sender.wants_copies(path, &self.paths, &self.config);
             if !wants {
                 return;
