@@ -101,7 +101,7 @@ impl OutstandingChunk {
             },
             moved: self.moved || self.copied,
             sent: self.sent,
-            ambiguous: self.retransmissions > 0 || self.reneged,
+            ambiguous: self.retransmissions > 0 || self.reneged || self.copied,
             measures_from: karn.is_unambiguous(tsn).then_some(self.sent),
         }
     }

@@ -506,9 +506,15 @@ impl Path {
         Some(CoupledPath { srtt, ..coupled })
     }
 
-    /// Chunks that were copied to this path are acknowledged, whichever copy came first.
-    pub(crate) fn copies_acknowledged(&mut self, now: Instant) {
-        self.t3_rtx = (self.flight > 0).then(|| now + self.rtt.rto());
+    /// Chunks that were copied to this path are acknowledged, whichever copy came first; so many bytes of
+    /// copies are still in flight. Where there are other chunks, T3-rtx goes on to wait for these (rule R3 of
+    /// section 6.3.2).
+    pub(crate) fn copies_acknowledged(&mut self, now: Instant, copies_in_flight: usize) {
+        if self.flight == 0 {
+            self.stop_t3_rtx();
+        } else if self.flight == copies_in_flight {
+            self.restart_t3_rtx(now);
+        }
     }
 
     /// The SACK that is being processed says that a copy of a chunk arrived on this path.

@@ -188,7 +188,7 @@ impl Association {
                 Some(preferred) => self.usable_path(preferred),
             },
         };
-        match self.sender.next_lost_path() {
+        match self.sender.next_lost_path(&self.paths) {
             Some(path)
                 if path == new_data || self.sender.may_retransmit_on(path, &self.paths, config) =>
             {

@@ -384,17 +384,17 @@ impl Sender {
         config: &AssociationConfig,
     ) -> bool {
         let allows = path.allows_packet(config) || self.is_probe_due(path.id());
-        if self.retransmits_on(path.id()) {
+        if self.retransmits_on(path.id(), paths) {
             return self.fast_retransmit == Some(path.id()) || allows;
         }
         allows
             && self.next_new_size(self.max_payload(paths)).is_some()
-            && !self.is_held_back(room, config)
+            && !self.is_held_back(path.id(), room, config)
     }
 
     /// The path on which what is marked for retransmission is to go next.
-    pub(crate) fn next_lost_path(&mut self) -> Option<PathId> {
-        if self.f_rto.holds_back() {
+    pub(crate) fn next_lost_path(&mut self, paths: &Paths) -> Option<PathId> {
+        if self.sends_new_first(paths) {
             return None;
         }
         self.outstanding.next_lost_path()
@@ -478,7 +478,7 @@ impl Sender {
         if !allowed && !fast {
             return counts;
         }
-        if self.retransmits_on(path) {
+        if self.retransmits_on(path, paths) {
             self.write_lost(now, writer, path, paths, &mut counts, config);
         }
         if counts.chunks > 0 && fast {
@@ -489,8 +489,8 @@ impl Sender {
         let room = writer.remaining_for(self.chunk_type());
         if allowed
             && shares_packet
-            && !self.retransmits_on(path)
-            && !self.is_held_back(room, config)
+            && !self.retransmits_on(path, paths)
+            && !self.is_held_back(path, room, config)
         {
             self.write_new(now, writer, path, paths, immediate, &mut counts);
             self.queue.end_packet();
@@ -505,7 +505,9 @@ impl Sender {
     /// The size of the DATA chunk that would go out next on `path`, if one is there: one to be retransmitted
     /// or else a new one, or a copy.
     pub(crate) fn next_chunk_size(&mut self, path: PathId, paths: &Paths) -> Option<usize> {
-        if let Some((_, fragment)) = self.outstanding.next_lost_on(path) {
+        if !self.sends_new_first(paths)
+            && let Some((_, fragment)) = self.outstanding.next_lost_on(path)
+        {
             return Some(fragment.chunk_size());
         }
         self.next_size(paths)
@@ -563,7 +565,11 @@ impl Sender {
         if !window_closed && next == path {
             path_state.measure_beside_retransmission();
         }
-        let was_in_recovery = self.is_in_recovery(path);
+        // RFC 5682 section 3.1: while the first answer is waited for, F-RTO begins anew.
+        let was_in_recovery = match self.f_rto {
+            FRto::Retransmitted { path: before, .. } if before == path => false,
+            _ => self.is_in_recovery(path),
+        };
         self.lose_copies(path, paths);
         self.fast_recovery.leave(path);
         self.fast_retransmit = None;
@@ -729,8 +735,11 @@ impl Sender {
 
     /// Whether new data waits for more to come, because less than a packet of it is there and
     /// some is in flight (RFC 9260 section 6.1; RFC 1122 section 4.2.3.4).
-    fn is_held_back(&self, room: usize, config: &AssociationConfig) -> bool {
+    fn is_held_back(&self, path: PathId, room: usize, config: &AssociationConfig) -> bool {
         !config.nodelay
+            // What finds out about losses does not wait.
+            && !self.f_rto.holds_back()
+            && !self.is_probe_due(path)
             && !self.queue.has_unbundled()
             && !self.outstanding.is_empty()
             && self.queue.bytes() + self.overhead() < room

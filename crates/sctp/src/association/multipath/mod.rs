@@ -140,7 +140,7 @@ impl Association {
             })
         });
         probe.or_else(|| {
-            let path = self.sender.next_lost_path()?;
+            let path = self.sender.next_lost_path(&self.paths)?;
             let may = self.sender.may_retransmit_on(path, &self.paths, config);
             may.then_some(path)
         })

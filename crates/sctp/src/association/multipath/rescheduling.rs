@@ -57,7 +57,9 @@ impl Association {
             }
             is_late
         };
-        let any = self.sender.reschedule(fast.id, &mut self.paths, is_late);
+        let any = self
+            .sender
+            .reschedule(now, fast.id, &mut self.paths, is_late);
         multipath.wake = wake;
         any.then_some(fast.id)
     }

@@ -45,6 +45,7 @@ impl OutstandingData {
         for tsn in &self.lost {
             if *tsn >= self.first
                 && let Some(chunk) = self.chunks.get_mut(tsn.distance_from(self.first) as usize)
+                && chunk.state != ChunkState::Lost(Loss::Probe)
             {
                 chunk.next_path = path;
             }
@@ -83,9 +84,11 @@ impl OutstandingData {
     }
 
     /// Marks chunks that are in flight on other paths to be sent again on `to`, where `is_late` says so, which
-    /// hears where and when each was sent. `on_moved` hears path and size of each. Tells whether there are any.
+    /// hears where and when each was sent. One that may not be sent again stays where it is: it is not known to
+    /// be lost. `on_moved` hears path and size of each. Tells whether there are any.
     pub(crate) fn reschedule(
         &mut self,
+        now: Instant,
         to: PathId,
         mut is_late: impl FnMut(PathId, Instant) -> bool,
         mut on_moved: impl FnMut(PathId, usize),
@@ -97,6 +100,7 @@ impl OutstandingData {
             };
             let moves = chunk.state == ChunkState::InFlight
                 && chunk.path != to
+                && !chunk.fragment.limit.is_reached(now, chunk.retransmissions)
                 && is_late(chunk.path, chunk.sent);
             if !moves {
                 continue;

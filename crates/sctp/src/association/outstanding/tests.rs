@@ -630,7 +630,7 @@ fn what_a_slow_path_carries_is_not_missing_because_a_fast_one_overtakes_it() {
     assert!(!outstanding.has_lost_on(path(1)));
     let mut moved = Vec::new();
     let is_late = |on, _| on == path(1);
-    assert!(outstanding.reschedule(path(0), is_late, |on, _| moved.push(on)));
+    assert!(outstanding.reschedule(Instant::now(), path(0), is_late, |on, _| moved.push(on)));
     assert_eq!(moved, [path(1); 3], "all that is in flight there");
     assert!(outstanding.has_lost_on(path(0)) && !outstanding.has_lost_on(path(1)));
 }

@@ -38,6 +38,9 @@ impl OutstandingData {
             *in_flight = false;
             return 0;
         }
+        if chunk.state != ChunkState::InFlight {
+            return 0;
+        }
         let mut left = 0;
         self.mark_lost(index, loss, &mut |_, size| left = size);
         if let Some(chunk) = self.chunks.get_mut(index) {

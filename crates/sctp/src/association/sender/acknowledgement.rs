@@ -199,6 +199,10 @@ impl Sender {
                 let enters = entering.contains(&id);
                 if let Some((path, coupled)) = paths.get_mut_coupled(id, now) {
                     path.chunk_lost(now, size, enters, coupled);
+                    if path.flight() == 0 && self.forward_tsn.path() != Some(id) {
+                        // What it waited for is to be sent again, maybe elsewhere.
+                        path.stop_t3_rtx();
+                    }
                 }
                 if enters {
                     self.fast_recovery.enter(id, exit, split);

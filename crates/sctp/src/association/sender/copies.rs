@@ -198,8 +198,16 @@ impl Sender {
                 }
                 !is_acknowledged
             });
+            // A path that gets no copies for long does not look at them.
+            let outstanding = &self.outstanding;
+            while let Some(front) = copies.again.front()
+                && outstanding.is_acknowledged(*front)
+            {
+                copies.again.pop_front();
+            }
             if copies.in_flight.len() < before {
-                path.copies_acknowledged(now);
+                let in_flight = copies.in_flight.iter().map(|copy| copy.chunk_size).sum();
+                path.copies_acknowledged(now, in_flight);
             }
             for duplicate in duplicates.iter() {
                 let position = copies

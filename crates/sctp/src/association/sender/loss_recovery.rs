@@ -94,10 +94,16 @@ impl Sender {
     }
 
     /// Whether something is marked for retransmission on `path`, and may go: not while F-RTO tries new data.
-    pub(super) fn retransmits_on(&self, path: PathId) -> bool {
+    pub(super) fn retransmits_on(&self, path: PathId, paths: &Paths) -> bool {
         self.outstanding.has_lost()
-            && !self.f_rto.holds_back()
+            && !self.sends_new_first(paths)
             && self.outstanding.has_lost_on(path)
+    }
+
+    /// Whether F-RTO has new data leave in place of what is marked for retransmission. There may be none any
+    /// more: it was abandoned, or its stream is paused.
+    pub(super) fn sends_new_first(&self, paths: &Paths) -> bool {
+        self.f_rto.holds_back() && self.next_new_size(self.max_payload(paths)).is_some()
     }
 
     /// What was sent counts for nothing any more.
@@ -304,8 +310,8 @@ impl Sender {
         if is_lost && is_thin {
             self.thin_losses.push(id);
         }
-        if path.flight() == 0 {
-            // What it waited for is to be sent again.
+        if path.flight() == 0 && self.forward_tsn.path() != Some(id) {
+            // What it waited for is to be sent again. A FORWARD-TSN still waits (RFC 3758 section 3.5, rule C5).
             path.stop_t3_rtx();
         }
     }

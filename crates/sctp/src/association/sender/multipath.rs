@@ -59,18 +59,21 @@ impl Sender {
     /// there are any.
     pub(crate) fn reschedule(
         &mut self,
+        now: Instant,
         to: PathId,
         paths: &mut Paths,
         is_late: impl FnMut(PathId, Instant) -> bool,
     ) -> bool {
-        let on_moved = |path, size| {
-            if let Some(path) = paths.get_mut(path) {
+        // It waits for its acknowledgement still (RFC 3758 section 3.5, rule C5).
+        let forward_tsn = self.forward_tsn.path();
+        let on_moved = |id, size| {
+            if let Some(path) = paths.get_mut(id) {
                 path.chunk_left_flight(size);
-                if path.flight() == 0 {
+                if path.flight() == 0 && forward_tsn != Some(id) {
                     path.stop_t3_rtx();
                 }
             }
         };
-        self.outstanding.reschedule(to, is_late, on_moved)
+        self.outstanding.reschedule(now, to, is_late, on_moved)
     }
 }

@@ -200,7 +200,9 @@ impl Engine {
             Step::Reschedule(to, late) if self.exists(Engine::id(*to)) => {
                 let late = Engine::id(*late);
                 self.sender
-                    .reschedule(Engine::id(*to), &mut self.paths, |path, _| path == late);
+                    .reschedule(self.now, Engine::id(*to), &mut self.paths, |path, _| {
+                        path == late
+                    });
             }
             Step::Forget(path) => {
                 let id = Engine::id(*path);
