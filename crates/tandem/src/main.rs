@@ -10,6 +10,7 @@ mod interrupts;
 mod lab;
 mod load;
 mod logging;
+mod m3ua;
 mod man;
 mod net;
 mod pcap;
@@ -46,6 +47,7 @@ Examples:
   tandem proxy                               a proxy and registrar on 127.0.0.1:5060, until Ctrl-C
   tandem proxy --listen udp:0.0.0.0:5060 --domain example.org --advertise sip.example.org
   tandem sctp listen --service echo          a peer for: tandem sctp connect 127.0.0.1:9000
+  tandem m3ua sg --config sg.toml            an SS7 signalling gateway (M3UA)
   tandem perf server                         a server, for: tandem perf client sctp:127.0.0.1
   tandem perf sweep --html sweep.html        throughput of UDP, TCP and SCTP by message size
   tandem load calls --via 127.0.0.1 -r 100   emulated users register and call each other
@@ -65,6 +67,7 @@ enum Command {
     Flood(flood::Arguments),
     Lab(lab::Arguments),
     Load(load::Arguments),
+    M3ua(m3ua::Arguments),
     Man(man::Arguments),
     Net(net::Arguments),
     Perf(perf::Arguments),
@@ -117,6 +120,7 @@ fn run() -> ExitCode {
         Command::Flood(arguments) => flood::run(arguments),
         Command::Lab(arguments) => lab::run(arguments),
         Command::Load(arguments) => load::run(arguments),
+        Command::M3ua(arguments) => m3ua::run(arguments),
         Command::Man(arguments) => man::run(arguments),
         Command::Net(arguments) => net::run(arguments),
         Command::Perf(arguments) => perf::run(arguments),

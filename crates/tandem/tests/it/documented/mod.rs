@@ -203,7 +203,7 @@ fn commands_of_the_help_on_perf_and_traffic_are_accepted() {
 
 #[test]
 fn commands_of_the_help_on_proxy_and_sctp_are_accepted() {
-    help(&["proxy", "sctp", "phone"]);
+    help(&["proxy", "sctp", "phone", "m3ua"]);
 }
 
 #[test]

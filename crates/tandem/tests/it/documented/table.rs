@@ -139,6 +139,12 @@ pub(super) const TABLE: &[Entry] = &[
         .change(&[("0,2,5", "0"), ("--seconds 30", "--seconds 1")]),
     run("tandem demo --calls 1000 --loss 0 --json results.json").change(&[("1000", "50")]),
     run("tandem demo --rate 50 --associations per-user").more(" --seconds 1 --loss 0"),
+    // tandem m3ua
+    parsed("tandem m3ua sg --config sg.toml", "needs a configuration"),
+    parsed(
+        "tandem m3ua as --config asp1.toml --send 1000/s --to 2-45-3 --si isup",
+        "needs a configuration, and a gateway",
+    ),
     // tandem sctp
     parsed("tandem phone sip:bob@127.0.0.1 --listen udp:127.0.0.1:5070 --answer --echo", "waits for a call"),
     parsed(

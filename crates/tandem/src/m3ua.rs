@@ -1,0 +1,174 @@
+//! `tandem m3ua`.
+
+use std::io::{self, BufRead};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+
+use clap::{Args, Subcommand};
+use m3ua::message::ServiceIndicator;
+use sigtran::console::{Line, Options, Traffic};
+use sigtran::{Configuration, console};
+use tokio::sync::mpsc;
+
+use crate::interrupts;
+use crate::perf::output::print;
+use crate::terminal::complain;
+use crate::{fail, logging};
+
+/// Carry SS7 signalling over SCTP (M3UA): gateways and application servers.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a signalling gateway: ASPs come to it, and it relays between them and other gateways
+    Sg(Common),
+    /// Run an application server process: it comes up at gateways, and sends and receives
+    As(WithTraffic),
+    /// Run an IP server process: it talks to another one without a gateway
+    Ipsp(WithTraffic),
+}
+
+#[derive(Args, Debug)]
+struct Common {
+    /// Configuration file (TOML); see docs/m3ua.md
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+
+    /// Write the packets to a pcapng file for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    /// Count messages that arrive, and do not show them
+    #[arg(long)]
+    quiet: bool,
+}
+
+#[derive(Args, Debug)]
+struct WithTraffic {
+    #[command(flatten)]
+    common: Common,
+
+    /// Send so many messages a second, such as 1000/s
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "to")]
+    send: Option<f64>,
+
+    /// Where they go: a point code, such as 2-45-3
+    #[arg(long, value_name = "POINT-CODE")]
+    to: Option<String>,
+
+    /// Their MTP3 user: isup, sccp, or a number
+    #[arg(long, value_name = "USER", value_parser = user, default_value = "sccp")]
+    si: ServiceIndicator,
+
+    /// How many, instead of without end
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem m3ua sg --config sg.toml
+  tandem m3ua as --config asp1.toml --send 1000/s --to 2-45-3 --si isup
+
+Commands are typed: /help lists them. Exit status: 0 done, 1 failure, 2 usage error.";
+
+/// Runs the command to its end.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    logging::start("warn");
+    let (common, traffic) = match arguments.command {
+        Command::Sg(common) => (common, None),
+        Command::As(with) | Command::Ipsp(with) => with.split(),
+    };
+    let text = match std::fs::read_to_string(&common.config) {
+        Ok(text) => text,
+        Err(error) => {
+            complain!("tandem: {}: {error}", common.config.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut configuration = match Configuration::read(&text) {
+        Ok(configuration) => configuration,
+        Err(error) => return fail(&error),
+    };
+    if common.pcap.is_some() {
+        configuration.sctp.pcap = common.pcap;
+    }
+    let options = Options {
+        traffic,
+        quiet: common.quiet,
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let result = runtime.block_on(talk(&configuration, options));
+    // A terminal that nobody types on ends with us.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+async fn talk(configuration: &Configuration, options: Options) -> Result<(), sigtran::StartError> {
+    let (commands, typed) = mpsc::channel(16);
+    let (lines, mut shown) = mpsc::unbounded_channel();
+    let on_interrupt = commands.clone();
+    thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if commands.blocking_send(line).is_err() {
+                return;
+            }
+        }
+        // At the end of the input it goes on, until it is interrupted.
+    });
+    tokio::spawn(async move {
+        if interrupts::first().await.is_ok() {
+            let _ = on_interrupt.send("/quit".to_owned()).await;
+        }
+    });
+    let printer = tokio::spawn(async move {
+        while let Some(line) = shown.recv().await {
+            match line {
+                Line::Output(text) => print(&format!("{text}\n")),
+                Line::Refusal(text) => complain!("{text}"),
+            }
+        }
+    });
+    let result = console::run(configuration, options, typed, lines).await;
+    let _ = printer.await;
+    result
+}
+
+impl WithTraffic {
+    fn split(self) -> (Common, Option<Traffic>) {
+        let traffic = self.send.zip(self.to).map(|(rate, to)| Traffic {
+            rate,
+            to,
+            user: self.si,
+            count: self.count,
+        });
+        (self.common, traffic)
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    match number.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= 10_000_000.0 => Ok(rate),
+        _ => Err(format!("\"{text}\" is no rate: write 1000/s")),
+    }
+}
+
+fn user(text: &str) -> Result<ServiceIndicator, String> {
+    ServiceIndicator::named(text).ok_or_else(|| format!("\"{text}\" is no MTP3 user"))
+}
