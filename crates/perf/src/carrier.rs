@@ -129,6 +129,7 @@ pub(crate) fn association_config(test: &TestParameters) -> EndpointConfig {
         .profile(test.profile.unwrap_or_default())
         .extensions(extensions)
         .stream_scheduler(test.scheduler.unwrap_or_default())
+        .congestion_control(test.congestion.unwrap_or_default())
         .a_rwnd(u32::try_from(window).unwrap_or(u32::MAX))
         .send_buffer(window)
         .outbound_streams(test.streams)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sctp_net::{Profile, StreamScheduler};
+use sctp_net::{CongestionControl, Profile, StreamScheduler};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Bitrate, Protocol};
@@ -82,6 +82,14 @@ pub struct TestParameters {
         deserialize_with = "from_name"
     )]
     pub profile: Option<Profile>,
+    /// The congestion controller of SCTP; `None` for the default one.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "to_name",
+        deserialize_with = "from_name"
+    )]
+    pub congestion: Option<CongestionControl>,
     /// Whether SCTP messages of different streams are interleaved (RFC 8260).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interleave: bool,
@@ -109,6 +117,7 @@ impl TestParameters {
             window: None,
             scheduler: None,
             profile: None,
+            congestion: None,
             interleave: false,
             lifetime: None,
         }
@@ -159,11 +168,13 @@ impl TestParameters {
         }
         let is_extended = self.scheduler.is_some()
             || self.profile.is_some()
+            || self.congestion.is_some()
             || self.interleave
             || self.lifetime.is_some();
         if self.protocol != Protocol::Sctp && is_extended {
             return Err(format!(
-                "{} has no scheduler, no profile, no interleaving and no lifetime of messages: those are sctp's",
+                "{} has no scheduler, profile, congestion controller, interleaving or lifetime of messages: \
+                 those are sctp's",
                 self.protocol
             ));
         }
@@ -294,11 +305,18 @@ mod tests {
     fn what_extensions_do_is_asked_for_only_where_it_is_wanted() {
         let mut parameters = TestParameters::new(Protocol::Sctp);
         let plain = serde_json::to_string(&parameters).unwrap();
-        for name in ["scheduler", "profile", "interleave", "lifetime"] {
+        for name in [
+            "scheduler",
+            "profile",
+            "congestion",
+            "interleave",
+            "lifetime",
+        ] {
             assert!(!plain.contains(name), "{plain}");
         }
         parameters.scheduler = Some(StreamScheduler::WeightedFairQueueing);
         parameters.profile = Some(Profile::Signalling);
+        parameters.congestion = Some(CongestionControl::Cubic);
         parameters.interleave = true;
         parameters.lifetime = Some(Duration::from_millis(200));
         for parameters in [parameters, serde_json::from_str(&plain).unwrap()] {
@@ -309,6 +327,8 @@ mod tests {
             );
         }
         let wrong = plain.replacen('{', r#"{"scheduler":"any","#, 1);
+        assert!(serde_json::from_str::<TestParameters>(&wrong).is_err());
+        let wrong = plain.replacen('{', r#"{"congestion":"any","#, 1);
         assert!(serde_json::from_str::<TestParameters>(&wrong).is_err());
     }
 

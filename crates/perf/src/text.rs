@@ -63,6 +63,9 @@ pub fn plan_line(target: &str, test: &TestParameters) -> String {
     if let Some(profile) = test.profile {
         parts.push(format!("profile {profile}"));
     }
+    if let Some(congestion) = test.congestion {
+        parts.push(format!("congestion control {congestion}"));
+    }
     if test.interleave {
         parts.push("interleaved".into());
     }

@@ -29,6 +29,7 @@ pub(crate) fn paths(subject: Subject, status: &AssociationStatus) -> Vec<Record>
                 .with("state", path_state(path.state))
                 .with_some("srtt_ms", path.srtt.map(milliseconds))
                 .with("rto_ms", milliseconds(path.rto))
+                .with("congestion_control", path.congestion_control.to_string())
                 .with("cwnd", path.cwnd)
                 .with("ssthresh", path.ssthresh)
                 .with("mtu", path.mtu)

@@ -274,6 +274,7 @@ mod tests {
             "bytes" => ["12345", "12346"],
             "none|timed:TIME|rtx:N|prio:N" => ["timed:200ms", "rtx:2"],
             "name" => ["wfq", "rr"],
+            "congestion controller" => ["cubic", "lia"],
             "path scheduler" => ["min-rtt", "blest"],
             "none|send|receive|both" => ["send", "both"],
             "gap-reports|rack-tlp" => ["gap-reports", "rack-tlp"],
@@ -401,6 +402,7 @@ mod tests {
         assert!(error("buffer_splitting=all").contains("both"));
         assert!(error("loss_detection=guess").contains("rack-tlp"));
         assert!(error("profile=sip").contains("signalling"));
+        assert!(error("congestion_control=vegas").contains("cubic"));
         assert!(error("re_configuration_policy=some").contains("add-streams"));
         assert!(error("default_pr_policy=rtx").contains("rtx:2"));
         assert!(error("auth_chunks=256").contains("i-data"));

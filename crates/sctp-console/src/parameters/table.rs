@@ -289,6 +289,12 @@ pub const PARAMETERS: &[Parameter] = &[
         field: Field::Words(words::DEFAULT_PR_POLICY),
     },
     Parameter {
+        name: "congestion_control",
+        meaning: "congestion controller: rfc9260, cubic, or coupled over paths: lia, olia, balia, rpv1, rpv2",
+        section: "RFC 9260 7.2, RFC 9438, RFC 6356",
+        field: Field::Words(words::CONGESTION_CONTROL),
+    },
+    Parameter {
         name: "stream_scheduler",
         meaning: "which stream sends next: fcfs, rr, rr-pkt, prio, fc or wfq",
         section: "RFC 8260 3",

@@ -2,8 +2,8 @@
 
 use sctp::packet::{ChunkType, HmacIdentifier};
 use sctp::{
-    UnknownBufferSplitting, UnknownExtension, UnknownLossDetection, UnknownPathScheduler,
-    UnknownStreamScheduler,
+    UnknownBufferSplitting, UnknownCongestionControl, UnknownExtension, UnknownLossDetection,
+    UnknownPathScheduler, UnknownStreamScheduler,
 };
 use sctp_net::{EndpointConfig, ErrorDetectionMethod, PrPolicy, ReConfigurationPolicy};
 
@@ -46,6 +46,18 @@ pub(super) const LOSS_DETECTION: Words = Words {
         Ok(())
     },
     show: |config| config.association.recovery.loss_detection.to_string(),
+};
+
+/// The congestion controller.
+pub(super) const CONGESTION_CONTROL: Words = Words {
+    unit: "congestion controller",
+    set: |config, text| {
+        let control = text.parse();
+        config.association.congestion_control =
+            control.map_err(|error: UnknownCongestionControl| error.to_string())?;
+        Ok(())
+    },
+    show: |config| config.association.congestion_control.to_string(),
 };
 
 /// The scheduler of streams.

@@ -11,7 +11,7 @@ use ::perf::{
 };
 use clap::Args;
 use report::{Document, Machine};
-use sctp_net::{Profile, StreamScheduler};
+use sctp_net::{CongestionControl, Profile, StreamScheduler};
 use serde::Serialize;
 
 use super::output::{Progress, check_writable, print, print_line, usage_error, write};
@@ -81,6 +81,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", help_heading = "SCTP")]
     profile: Option<Profile>,
 
+    /// The congestion controller of SCTP: rfc9260, cubic, lia, olia, balia, rpv1 or rpv2 [default: rfc9260]
+    #[arg(long, value_name = "NAME", help_heading = "SCTP")]
+    congestion: Option<CongestionControl>,
+
     /// Interleave SCTP messages of different streams (I-DATA, RFC 8260)
     #[arg(long, help_heading = "SCTP")]
     interleave: bool,
@@ -139,6 +143,7 @@ struct Parameters {
     window_bytes: Option<usize>,
     scheduler: Option<String>,
     profile: Option<String>,
+    congestion: Option<String>,
     interleave: bool,
     lifetime_ms: Option<f64>,
 }
@@ -213,6 +218,7 @@ fn test(arguments: &Arguments) -> TestParameters {
         window: arguments.window,
         scheduler: arguments.scheduler,
         profile: arguments.profile,
+        congestion: arguments.congestion,
         interleave: arguments.interleave,
         lifetime: arguments.lifetime,
     }
@@ -241,6 +247,7 @@ fn document(config: &ClientConfig, run: &TestResult) -> anyhow::Result<String> {
         window_bytes: test.window,
         scheduler: test.scheduler.map(|scheduler| scheduler.to_string()),
         profile: test.profile.map(|profile| profile.to_string()),
+        congestion: test.congestion.map(|congestion| congestion.to_string()),
         interleave: test.interleave,
         lifetime_ms: test.lifetime.map(|lifetime| lifetime.as_secs_f64() * 1e3),
     };
