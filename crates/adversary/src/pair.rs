@@ -5,8 +5,8 @@ use crate::engine::{Engine, address, config};
 use arbitrary::Arbitrary;
 use bytes::Bytes;
 use sctp::{
-    AssociationId, Connect, Endpoint, EndpointConfig, IcmpError, IcmpKind, PathAddress, SendInfo,
-    Transmit,
+    AssociationId, Connect, Endpoint, EndpointConfig, IcmpError, IcmpKind, PathAddress, Profile,
+    SendInfo, Transmit,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -32,6 +32,7 @@ pub(crate) struct Setup {
     path_mtu_discovery: bool,
     delivers_in_part: bool,
     bundling: bool,
+    is_for_signalling: bool,
 }
 
 /// One thing that a user asks of his engine.
@@ -111,7 +112,13 @@ impl Pair {
         setup: &Setup,
         change: impl Fn(usize, EndpointConfig) -> EndpointConfig,
     ) -> Pair {
+        let profile = if setup.is_for_signalling {
+            Profile::Signalling
+        } else {
+            Profile::Rfc9260
+        };
         let config = config()
+            .profile(profile)
             .nodelay(setup.nodelay)
             .potentially_failed(setup.quick_failover)
             .path_mtu_discovery(setup.path_mtu_discovery)
@@ -399,6 +406,7 @@ mod tests {
                 path_mtu_discovery: true,
                 delivers_in_part: is(3),
                 bundling: true,
+                is_for_signalling: false,
             };
             let mut pair = Pair::new(&setup);
             let send = Call::Send {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use link::{Bottleneck, Jitter, LinkConfig, Rate};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
-use sctp::{AssociationState, EndpointConfig, SendInfo};
+use sctp::{AssociationState, EndpointConfig, LossDetection, SendInfo};
 use sim::{HostId, Mtu, Simulation, Stop};
 use std::time::{Duration, Instant};
 
@@ -435,7 +435,14 @@ pub(crate) fn random_config(rng: &mut ChaCha12Rng, is_gentle: bool) -> EndpointC
         .potentially_failed(rng.random_bool(0.7))
         .potentially_failed_max_retrans(rng.random_range(0..3))
         .primary_switchover_max_retrans(rng.random_bool(0.2).then_some(3))
-        .max_message_size(LARGEST_MESSAGE);
+        .max_message_size(LARGEST_MESSAGE)
+        .loss_detection(pick(rng, &LossDetection::ALL))
+        .early_retransmit(rng.random())
+        .prr(rng.random())
+        .f_rto(rng.random())
+        .rto_restart(rng.random())
+        .thin_linear_timeouts(rng.random())
+        .thin_alternate_path(rng.random());
     if !is_gentle {
         return config
             .association_max_retrans(rng.random_range(3..=10))
