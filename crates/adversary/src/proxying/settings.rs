@@ -73,6 +73,7 @@ impl Settings {
             },
             routing: self.routes.routing(),
             overload: self.overload(),
+            plugins: std::sync::Arc::from([]),
             keep_alive: KeepAlivePolicy {
                 method: [
                     None,
