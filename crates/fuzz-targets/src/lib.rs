@@ -35,6 +35,7 @@ targets! {
     load_scenario_toml,
     m3ua_engines,
     m3ua_message,
+    plugin_objects,
     proxy_core,
     sctp_calls,
     sctp_extensions,

@@ -1,6 +1,7 @@
 //! `tandem proxy`: its arguments, and what stands in their place in the configuration file or the
 //! environment.
 
+mod plugins;
 mod reload;
 mod serve;
 mod signals;
@@ -50,11 +51,13 @@ pub(crate) struct Arguments {
 enum Command {
     Users(proxy_users::Arguments),
     Check(Check),
+    Test(plugins::Arguments),
 }
 
 /// Check a configuration file; every mistake is shown with its line.
 ///
-/// Files named in it, such as certificates, are opened, too. Exit status 1: there are mistakes.
+/// Files named in it, such as certificates, are opened, too; the scripts of plugins are loaded, and names in them that
+/// nobody has defined are shown. Exit status 1: there are mistakes.
 #[derive(Args, Debug)]
 struct Check {
     #[command(flatten)]
@@ -140,6 +143,7 @@ Examples:
   tandem proxy --listen udp:0.0.0.0:5060 --listen tcp:0.0.0.0:5060 --domain example.org
   tandem proxy --listen sctp:192.0.2.1:5060         SIP over SCTP, which runs in UDP port 9899
   tandem proxy check --config tandem.toml           checks a file
+  tandem proxy test fraud.lua                       runs the tests of a plugin, in fraud_test.lua
   tandem proxy --config tandem.toml                 with a configuration file
   tandem proxy users add alice --realm example.org  a user with a password
   tandem proxy --pcap sip.pcapng                    writes all SIP for Wireshark, including TLS
@@ -154,6 +158,7 @@ pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
     match arguments.command.take() {
         Some(Command::Users(arguments)) => return users(arguments),
         Some(Command::Check(arguments)) => return check(&arguments),
+        Some(Command::Test(arguments)) => return plugins::test(&arguments),
         None => {}
     }
     let settings = match load(&arguments.file, &arguments.overrides) {
@@ -185,6 +190,7 @@ fn check(arguments: &Check) -> ExitCode {
             if let Err(error) = settings.check_files() {
                 return fail(&error);
             }
+            plugins::show_doubts(&settings.proxy.policy.plugins);
             let listeners = settings.proxy.transports.listeners.len();
             let routes = settings.proxy.policy.routing.routes.len();
             print_line(&format!(

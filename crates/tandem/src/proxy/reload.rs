@@ -21,7 +21,7 @@ pub(super) struct Reloader {
     file: ConfigFile,
     overrides: Overrides,
     settings: Settings,
-    seen: Option<Appearance>,
+    seen: Option<Vec<Appearance>>,
     log: LogHandle,
 }
 
@@ -38,7 +38,7 @@ impl Reloader {
         settings: Settings,
         log: LogHandle,
     ) -> Reloader {
-        let seen = file.config.as_ref().and_then(appearance);
+        let seen = appearances(&file, &settings);
         Reloader {
             file,
             overrides,
@@ -51,13 +51,13 @@ impl Reloader {
     /// Returns when the file has changed and has stayed as it is for an interval, so that it is not
     /// read while it is being written.
     pub(super) async fn changed(&mut self) {
-        let Some(path) = &self.file.config else {
+        if self.file.config.is_none() {
             return std::future::pending().await;
-        };
-        let mut before = self.seen;
+        }
+        let mut before = self.seen.clone();
         loop {
             tokio::time::sleep(INTERVAL).await;
-            let now = appearance(path);
+            let now = appearances(&self.file, &self.settings);
             // One that is gone is about to be replaced.
             if now.is_some() && now != self.seen && now == before {
                 return;
@@ -68,7 +68,7 @@ impl Reloader {
 
     /// Reads the file anew. What can be exchanged is; a file with a mistake changes nothing.
     pub(super) async fn reload(&mut self, server: &Server) {
-        self.seen = self.file.config.as_ref().and_then(appearance);
+        self.seen = appearances(&self.file, &self.settings);
         let newer = match load(&self.file, &self.overrides) {
             Ok(newer) => newer,
             Err(error) => {
@@ -98,7 +98,17 @@ impl Reloader {
         }
         // What waits for the start is told again until then.
         self.settings = self.settings.reloaded(newer);
+        // Others may be named now.
+        self.seen = appearances(&self.file, &self.settings);
     }
+}
+
+/// Those of the configuration file and of the files of plugins; `None` while one is missing.
+fn appearances(file: &ConfigFile, settings: &Settings) -> Option<Vec<Appearance>> {
+    let path = file.config.as_ref()?;
+    let mut files = vec![path.clone()];
+    files.extend(settings.plugin_files(path));
+    files.iter().map(appearance).collect()
 }
 
 fn appearance(path: &PathBuf) -> Option<Appearance> {

@@ -438,6 +438,8 @@ pub(super) const TABLE: &[Entry] = &[
     run("tandem proxy --pcap sip.pcapng").until("listening on"),
     parsed("TANDEM_LOG=sip_net=debug tandem proxy", "it logs nothing until there are messages"),
     run("tandem proxy check --config tandem.toml"),
+    parsed("tandem proxy test plugins/closed.lua", "the script is an example"),
+    parsed("tandem proxy test fraud.lua", "the script is an example"),
     run("tandem proxy users add alice --realm example.org").input("secret\n"),
     run("tandem proxy users add alice --config tandem.toml").input("secret\n"),
     run("printf %s \"$PASSWORD\" | tandem proxy users add alice --realm example.org --store sqlite:/srv/sip.db")
