@@ -325,6 +325,8 @@ impl Runner {
                     let link = self.links.get_mut(peer.0).and_then(Option::take);
                     if let Some((_, link)) = link {
                         link.association.abort(b"no heartbeat");
+                        let cause = "no heartbeat".to_owned();
+                        (self.user)(Event::Released { peer, cause });
                     }
                 }
                 Output::Mtp(indication) => (self.user)(Event::Mtp(indication)),

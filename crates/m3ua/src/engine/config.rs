@@ -80,6 +80,18 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// These settings, moved to the nearest ones that make sense: timers without a duration would expire for ever without
+    /// time going by.
+    pub(crate) fn bounded(mut self) -> Config {
+        const LEAST: Duration = Duration::from_millis(1);
+        self.t_ack = self.t_ack.max(LEAST);
+        self.t_beat = self.t_beat.map(|time| time.max(LEAST));
+        self.t_audit = self.t_audit.map(|time| time.max(LEAST));
+        self
+    }
+}
+
 /// An SS7 network.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Network {

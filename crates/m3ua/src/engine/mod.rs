@@ -96,6 +96,7 @@ pub enum ConfigError {
 impl SignallingProcess {
     /// A process without peers.
     pub fn new(config: Config) -> SignallingProcess {
+        let config = config.bounded();
         SignallingProcess {
             destinations: config
                 .networks
@@ -518,6 +519,9 @@ impl SignallingProcess {
         else {
             return;
         };
+        self.statistics.dropped += server.waiting.len() as u64;
+        // It serves its destinations no more, and has its routes yet: that is told (section 4.5.2).
+        self.via_changed(Via::As(whose));
         let config = server.config;
         self.free.push(whose);
         if let Some(context) = config.routing_context {

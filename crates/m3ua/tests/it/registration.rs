@@ -4,7 +4,7 @@ use m3ua::message::{
     DeregistrationResult, DeregistrationStatus, Message, RegistrationResult, RegistrationStatus,
     RoutingKey, TrafficMode, TrafficSelection,
 };
-use m3ua::{AspState, Config, PeerId, PeerRole, Registration, ServedBy};
+use m3ua::{AspState, Config, MtpIndication, PeerId, PeerRole, Registration, ServedBy};
 
 use crate::common::*;
 
@@ -240,5 +240,7 @@ fn registrations_end_with_the_asp() {
         assert_eq!(sgp.engine.application_servers().count(), 1);
         let gone = sgp.engine.transfer(NETWORK, message(1, 30, 0, ""));
         assert_eq!(gone, Err(m3ua::TransferError::NoRoute));
+        let last = sgp.primitives.last();
+        assert!(matches!(last, Some(MtpIndication::Pause { .. })), "{last:?}");
     }
 }
