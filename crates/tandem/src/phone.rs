@@ -265,16 +265,20 @@ fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Script), String> {
 
 /// A SIP URI; a host alone is one, too.
 fn sip_uri(text: &str) -> Result<String, String> {
-    let uri = if text.starts_with("sip:") || text.starts_with("sips:") {
-        text.to_owned()
-    } else {
-        format!("sip:{text}")
+    let wrong = || {
+        Err(format!(
+            "\"{text}\" is not a SIP URI such as sip:alice@example.org"
+        ))
     };
+    match Uri::parse(text) {
+        Ok(Uri::Sip(_)) => return Ok(text.to_owned()),
+        Ok(Uri::Tel(_)) => return wrong(),
+        _ => {}
+    }
+    let uri = format!("sip:{text}");
     match Uri::parse(&uri) {
         Ok(Uri::Sip(_)) => Ok(uri),
-        _ => Err(format!(
-            "\"{text}\" is not a SIP URI such as sip:alice@example.org"
-        )),
+        _ => wrong(),
     }
 }
 

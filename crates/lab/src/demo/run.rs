@@ -108,7 +108,9 @@ async fn call_through(
             ..transports
         },
         connect_within: CONNECT_TIME,
-        seed: seed(options.seed, transport, loss_percent),
+        // Losses are the same with each profile of SCTP; Call-IDs are not, for one capture has the calls of all runs.
+        seed: seed(options.seed, transport, loss_percent)
+            .wrapping_add(profile.map_or(0, |profile| profile as u64)),
         ..GeneratorConfig::calls(&CallPlan::default(), &AnswerPlan::default())?
     })
     .await?;

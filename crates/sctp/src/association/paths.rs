@@ -14,7 +14,8 @@ use super::path::Path;
 use super::path_id::PathId;
 use super::{Association, Context};
 use crate::{
-    AssociationConfig, AssociationState, Event, PathChange, PathConfig, PathError, PathState,
+    AssociationConfig, AssociationState, Event, LossDetection, PathChange, PathConfig, PathError,
+    PathState,
 };
 
 /// Where an association's packets go.
@@ -179,7 +180,8 @@ impl Association {
 
     /// The path on which the next packet with DATA should go.
     ///
-    /// Retransmissions come first (section 6.1 C), but new data does not wait for a window of another path.
+    /// Retransmissions come first (section 6.1 C). With RACK-TLP new data does not wait for the window of another path;
+    /// without it two paths that fail together would back off side by side, and neither be tried when the other one waits.
     pub(super) fn next_data_path(&mut self, config: &AssociationConfig) -> PathId {
         let new_data = match self.sender.next_destination() {
             None => self.routing.current,
@@ -188,9 +190,12 @@ impl Association {
                 Some(preferred) => self.usable_path(preferred),
             },
         };
+        let waits = config.recovery.loss_detection == LossDetection::GapReports;
         match self.sender.next_lost_path(&self.paths) {
             Some(path)
-                if path == new_data || self.sender.may_retransmit_on(path, &self.paths, config) =>
+                if waits
+                    || path == new_data
+                    || self.sender.may_retransmit_on(path, &self.paths, config) =>
             {
                 path
             }

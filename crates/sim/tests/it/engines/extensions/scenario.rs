@@ -478,6 +478,15 @@ impl Seeded for ExtensionScenario {
                     });
                 }),
                 Plan::Ask(side, request) => world.at(time, move |simulation| {
+                    // An address that goes before the peer is up takes the COOKIE ACK with it, and what comes from elsewhere
+                    // counts for nothing until then.
+                    let peer = simulation.host(host_of(side.other())).status();
+                    let is_up =
+                        |status: AssociationStatus| status.state == AssociationState::Established;
+                    let moves = matches!(request, Request::MoveTo(_) | Request::ChangeAddresses(_));
+                    if moves && !peer.is_some_and(is_up) {
+                        return;
+                    }
                     act(simulation, host_of(side), |host, now| {
                         host.ask(now, request)
                     });
