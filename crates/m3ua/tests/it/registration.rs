@@ -241,6 +241,9 @@ fn registrations_end_with_the_asp() {
         let gone = sgp.engine.transfer(NETWORK, message(1, 30, 0, ""));
         assert_eq!(gone, Err(m3ua::TransferError::NoRoute));
         let last = sgp.primitives.last();
-        assert!(matches!(last, Some(MtpIndication::Pause { .. })), "{last:?}");
+        assert!(
+            matches!(last, Some(MtpIndication::Pause { .. })),
+            "{last:?}"
+        );
     }
 }

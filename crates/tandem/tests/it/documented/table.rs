@@ -202,6 +202,10 @@ pub(super) const TABLE: &[Entry] = &[
         "its peer is usrsctp, to which the tests of interoperation talk",
     ),
     parsed("tandem sctp connect example.org:9000 --streams 100 --ppid 46", ELSEWHERE),
+    parsed(
+        "tandem sctp connect 192.0.2.1:9 --set cmt=true --set path_scheduler=ecf --set buffer_splitting=none",
+        ELSEWHERE,
+    ),
     parsed("tandem sctp connect '192.0.2.1,[2001:db8::1]:9000' --set path_max_retrans=2", ELSEWHERE),
     // tandem flood
     run("tandem flood init 127.0.0.1:9000").beside(DISCARD).more(" --count 200"),

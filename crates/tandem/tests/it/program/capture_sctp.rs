@@ -120,7 +120,15 @@ fn demo(directory: &Path, loss: &str) -> Value {
     let file = |name: &str| directory.join(name);
     let capture = file("calls.pcapng");
     let output = tandem()
-        .args(["demo", "--transport", "sctp", "--loss", loss])
+        .args([
+            "demo",
+            "--transport",
+            "sctp",
+            "--profile",
+            "rfc9260",
+            "--loss",
+            loss,
+        ])
         .args(["--calls", "100", "--html"])
         .arg(file("demo.html"))
         .arg("--json")
