@@ -3,7 +3,7 @@
 //! The delay follows the network: it covers all but the slowest few packets of the last seconds. The buffer knows
 //! timestamps and payloads and nothing of codecs; [`Receiver`](crate::receiver::Receiver) decodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::arrival_delays::ArrivalDelays;
@@ -74,8 +74,12 @@ pub struct JitterBuffer {
     latest: Option<u64>,
     /// The timestamp that is to be played next; `None`: nothing is being played.
     next: Option<u64>,
-    /// The sequence number of the packet that was played last.
+    /// The sequence number up to which packets were played, or had no sound.
     last_played: Option<u16>,
+    /// The numbers of packets without sound whose turn has not come.
+    without_sound: VecDeque<u16>,
+    /// The last packet in order had no sound.
+    is_paused: bool,
     /// When the first packet came since nothing was being played.
     waiting_since: Option<Instant>,
     /// For how long nothing was there, in ticks.
@@ -112,6 +116,8 @@ impl JitterBuffer {
             latest: None,
             next: None,
             last_played: None,
+            without_sound: VecDeque::new(),
+            is_paused: false,
             waiting_since: None,
             starved: 0,
             counts: JitterBufferCounts::default(),
@@ -142,6 +148,14 @@ impl JitterBuffer {
         self.packets.insert(place, Packet { sequence, payload });
     }
 
+    /// A packet of the stream had no sound, but a key or the level of comfort noise: it has a number, and is not missing.
+    pub fn pass_over(&mut self, sequence: u16) {
+        if self.without_sound.len() >= MAX_PACKETS {
+            self.without_sound.pop_front();
+        }
+        self.without_sound.push_back(sequence);
+    }
+
     /// What is to be played from `now` on. After a packet, [`advance`](JitterBuffer::advance) is told how long it was; after
     /// all else, how much was played in its place.
     pub fn take(&mut self, now: Instant) -> Playout {
@@ -153,8 +167,10 @@ impl JitterBuffer {
             self.counts.played += 1;
             self.starved = 0;
             self.last_played = Some(packet.sequence);
+            self.is_paused = false;
             return Playout::Packet(packet.payload);
         }
+        self.skip_those_without_sound();
         let follows = |packet: &Packet| {
             self.last_played
                 .is_some_and(|last| packet.sequence == last.wrapping_add(1))
@@ -162,6 +178,7 @@ impl JitterBuffer {
         match self.packets.first_key_value() {
             // No number is missing between the two: the other side paused.
             Some((_, packet)) if follows(packet) => Playout::Silence,
+            None if self.is_paused => Playout::Silence,
             _ => {
                 self.counts.missing += 1;
                 Playout::Missing
@@ -237,6 +254,17 @@ impl JitterBuffer {
     /// What became of packets.
     pub fn counts(&self) -> JitterBufferCounts {
         self.counts
+    }
+
+    fn skip_those_without_sound(&mut self) {
+        while let Some(next) = self.last_played.map(|last| last.wrapping_add(1)) {
+            let Some(place) = self.without_sound.iter().position(|other| *other == next) else {
+                break;
+            };
+            self.without_sound.remove(place);
+            self.last_played = Some(next);
+            self.is_paused = true;
+        }
     }
 
     /// The timestamp to begin with, if the first packet has waited long enough.

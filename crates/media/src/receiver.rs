@@ -83,9 +83,11 @@ impl Receiver {
             self.ssrc = Some(packet.ssrc);
         }
         if Some(packet.payload_type) == self.format.key_payload_type {
+            self.jitter_buffer.pass_over(packet.sequence);
             return self.keys.received(packet.timestamp, packet.payload);
         }
         if packet.payload_type == crate::comfort_noise::PAYLOAD_TYPE {
+            self.jitter_buffer.pass_over(packet.sequence);
             self.noise = ComfortNoise::read(packet.payload);
         } else if packet.payload_type == self.format.payload_type {
             let payload = packet.payload.to_vec();

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::g711::CLOCK_RATE;
-
 /// How far a sequence number may be ahead of the highest one (RFC 3550 appendix A.1).
 const MAX_DROPOUT: u16 = 3_000;
 /// How far it may be behind.
@@ -14,6 +12,8 @@ const MIN_SEQUENTIAL: u8 = 2;
 /// The packets of one source as they come.
 #[derive(Clone, Debug)]
 pub struct Reception {
+    /// Ticks a second of the timestamp.
+    clock_rate: u32,
     /// In sequence, until the source is valid.
     probation: u8,
     base: u16,
@@ -72,10 +72,11 @@ impl Counts {
 }
 
 impl Reception {
-    /// A source whose first packet has this number; `known` when signalling has told of it, so that its
+    /// A source whose timestamps have this rate, and whose first packet has this number; `known` when signalling has told of it, so that its
     /// first packet counts.
-    pub fn new(sequence: u16, known: bool) -> Reception {
+    pub fn new(clock_rate: u32, sequence: u16, known: bool) -> Reception {
         let mut reception = Reception {
+            clock_rate: clock_rate.max(1),
             probation: if known { 0 } else { MIN_SEQUENTIAL },
             base: sequence,
             highest: sequence,
@@ -175,7 +176,7 @@ impl Reception {
 
     /// Interarrival jitter now, and the largest that it has been.
     pub fn jitter(&self) -> (Duration, Duration) {
-        let time = |ticks: f64| Duration::from_secs_f64(ticks / f64::from(CLOCK_RATE));
+        let time = |ticks: f64| Duration::from_secs_f64(ticks / f64::from(self.clock_rate));
         (time(self.jitter), time(self.jitter_max))
     }
 
@@ -234,7 +235,7 @@ impl Reception {
         if let Some((before, timestamp_before)) = self.last.replace((now, timestamp)) {
             let arrivals = now.saturating_duration_since(before).as_secs_f64();
             let sent = timestamp.wrapping_sub(timestamp_before) as i32;
-            let difference = arrivals * f64::from(CLOCK_RATE) - f64::from(sent);
+            let difference = arrivals * f64::from(self.clock_rate) - f64::from(sent);
             self.jitter += (difference.abs() - self.jitter) / 16.0;
             self.jitter_max = self.jitter_max.max(self.jitter);
         }
@@ -251,7 +252,7 @@ mod tests {
 
     fn receive(numbers: impl IntoIterator<Item = u16>, known: bool) -> Reception {
         let mut numbers = numbers.into_iter().peekable();
-        let mut reception = Reception::new(*numbers.peek().unwrap(), known);
+        let mut reception = Reception::new(8_000, *numbers.peek().unwrap(), known);
         let now = Instant::now();
         for number in numbers {
             reception.arrived(now, number, 0);
@@ -326,7 +327,7 @@ mod tests {
     #[test]
     fn jitter_is_a_sixteenth_of_the_difference() {
         let start = Instant::now();
-        let mut reception = Reception::new(0, true);
+        let mut reception = Reception::new(8_000, 0, true);
         let at = |ms| start + Duration::from_millis(ms);
         reception.arrived(at(0), 0, 0);
         reception.arrived(at(20), 1, 160);
@@ -355,7 +356,7 @@ mod tests {
         #[test]
         fn any_numbers_are_taken(numbers in prop::collection::vec(any::<u16>(), 1..300),
                                  timestamps in any::<u32>(), known in any::<bool>()) {
-            let mut reception = Reception::new(numbers[0], known);
+            let mut reception = Reception::new(8_000, numbers[0], known);
             let now = Instant::now();
             for number in &numbers {
                 reception.arrived(now, *number, timestamps.wrapping_mul(u32::from(*number)));

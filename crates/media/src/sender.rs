@@ -252,8 +252,10 @@ mod tests {
                     let packet = RtpPacket::read(packet).unwrap();
                     heard.extend(receiver.handle_packet(now, &packet).map(Key::sign));
                 });
+                receiver.play(now, codec.packet_samples(), &mut Vec::new());
             }
             assert_eq!(heard, keys, "{codec}");
+            assert_eq!(receiver.concealed(), 0, "{codec}: keys are no losses");
             assert!(!sender.is_pressing());
         }
     }

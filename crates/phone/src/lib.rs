@@ -8,20 +8,24 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod config;
 mod control;
 mod device;
 mod event;
 mod negotiation;
 mod phone;
+mod routes;
+mod running;
 mod script;
 mod sound;
 
 pub use command::Command;
+pub use config::PhoneConfig;
 pub use control::ControlSocket;
 pub use device::{DeviceError, Recorder, Source};
 pub use event::{CallQuality, PhoneEvent};
 pub use negotiation::{
     LocalMedia, Negotiated, NegotiationError, RefusedMedia, answer, offer, read_answer,
 };
-pub use phone::{Phone, PhoneConfig, PhoneError};
+pub use phone::{Phone, PhoneError};
 pub use script::{Script, ScriptOutcome, follow};

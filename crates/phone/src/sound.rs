@@ -307,7 +307,11 @@ impl Sound {
         } else if let Some(packet) = RtpPacket::read(octets) {
             running.received += 1;
             if running.heard.as_ref().map(|heard| heard.0) != Some(packet.ssrc) {
-                running.heard = Some((packet.ssrc, Reception::new(packet.sequence, true)));
+                let clock_rate = running.negotiated.receive.codec.clock_rate();
+                running.heard = Some((
+                    packet.ssrc,
+                    Reception::new(clock_rate, packet.sequence, true),
+                ));
             }
             if let Some((_, reception)) = &mut running.heard {
                 reception.arrived(now, packet.sequence, packet.timestamp);

@@ -143,7 +143,7 @@ impl Stream {
         self.source = Some(Source {
             address,
             ssrc,
-            reception: Reception::new(sequence, known),
+            reception: Reception::new(CLOCK_RATE, sequence, known),
             sender_report: None,
             reported: 0,
         });
