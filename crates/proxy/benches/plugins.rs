@@ -1,13 +1,14 @@
-//! What a hook of a plugin costs: the time of a call, message and script alone.
+//! What a hook of a plugin costs: the time of a call, message and script alone; and how soon a call is cut off that would
+//! not end.
 //!
 //! `cargo bench -p proxy --bench plugins`
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use proxy::core::{Hook, PluginScript, Policy, RequestPoint};
-use proxy::plugin::{Environment, Plugins, Shared};
+use proxy::core::{Event, Hook, PluginScript, Policy, RequestPoint};
+use proxy::plugin::{Environment, Plugins, Shared, Stopwatch};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::{ConnectionId, Flow, Message, Method, Name, Transport};
@@ -38,16 +39,103 @@ fn main() {
     ] {
         println!("{:8.0}  {name}", measure(body));
     }
+    println!("\nmilliseconds until a call is cut off, the longest of {TRIES}\n");
+    for (name, before, body) in ENDLESS {
+        println!("{:8.2}  {name}", cut_off(before, body));
+    }
 }
 
-fn measure(body: &str) -> f64 {
-    let text = format!("table_of = {{}} function on_request(request) {body} end");
+/// How often each is tried.
+const TRIES: u32 = 20;
+
+/// What would not end: a name, what stands before the hook, and its body.
+const ENDLESS: [(&str, &str, &str); 9] = [
+    ("a loop", "", "while true do end"),
+    (
+        "a loop within pcall",
+        "",
+        "while true do pcall(function() while true do end end) end",
+    ),
+    (
+        "a loop in a comparison of table.sort",
+        "",
+        "table.sort({ 1, 2, 3 }, function() while true do end end)",
+    ),
+    (
+        "variables to be closed that bring forth others",
+        "local mt = {} local function more()
+           local a <close> = setmetatable({}, mt)
+           local b <close> = setmetatable({}, mt)
+           while true do end
+         end
+         mt.__close = more",
+        "table.sort({ 1, 2, 3 }, more)",
+    ),
+    (
+        "50,000 variables to be closed",
+        "local one = setmetatable({}, { __close = function() while true do end end })
+         local function deep(n)
+           local a <close> = one
+           if n > 0 then deep(n - 1) end
+           while true do end
+         end",
+        "table.sort({ 1, 2, 3 }, function() deep(50000) end)",
+    ),
+    (
+        "texts of 4 MB that are joined",
+        "local text = ('x'):rep(4000000)",
+        "while true do local _ = text .. 'x' end",
+    ),
+    (
+        "texts of 4 MB that are compared",
+        "local text = ('x'):rep(4000000) local other = text .. 'x'",
+        "while true do local _ = text < other end",
+    ),
+    (
+        "a text of 4 MB in capitals",
+        "local text = ('x'):rep(4000000)",
+        "while true do local _ = text:upper() end",
+    ),
+    (
+        "a list of 100,000 numbers that is sorted",
+        "local list = {} for n = 1, 100000 do list[n] = n * 7919 % 100003 end",
+        "while true do table.sort(list) list[1] = 100000 end",
+    ),
+];
+
+/// How long a call takes that would not end.
+fn cut_off(before: &str, body: &str) -> f64 {
+    let text = format!("{before} function on_request(request) {body} end");
+    let (mut plugins, arrival, mut request) = stage(&text);
+    let mut longest = 0.0_f64;
+    for _ in 0..TRIES {
+        let begun = Instant::now();
+        call(&mut plugins, &arrival, &mut request, begun);
+        longest = longest.max(begun.elapsed().as_secs_f64() * 1e3);
+        let event = plugins.poll_event().expect("the call has failed");
+        let is_cut_off = matches!(
+            &event,
+            Event::PluginFailed {
+                hook: "on_request",
+                ..
+            }
+        );
+        assert!(is_cut_off, "{event:?}");
+    }
+    longest
+}
+
+/// A script, and a request for it.
+fn stage(text: &str) -> (Plugins, Flow, Message) {
     let policy = Policy {
-        plugins: Arc::from([PluginScript::new("bench", &text)]),
+        plugins: Arc::from([PluginScript::new("bench", text)]),
         ..Policy::default()
     };
     let environment = Environment {
-        stopwatch: Some(Instant::now),
+        stopwatch: Some(Stopwatch {
+            now: Instant::now,
+            processor_time,
+        }),
         is_utc: false,
         has_timers: true,
     };
@@ -63,7 +151,7 @@ fn measure(body: &str) -> f64 {
         connection: ConnectionId(0),
         stream: 0,
     };
-    let mut request = Message::request(Method::Invite, "sip:+4930123456@example.com")
+    let request = Message::request(Method::Invite, "sip:+4930123456@example.com")
         .with(
             Name::Via,
             "SIP/2.0/UDP 192.0.2.9:5060;branch=z9hG4bK776asdhds",
@@ -78,19 +166,35 @@ fn measure(body: &str) -> f64 {
         .with(Name::CSeq, "314159 INVITE")
         .with(Name::Contact, "<sip:alice@192.0.2.9>")
         .with(Name::Other("X-Seen"), "before");
+    (plugins, arrival, request)
+}
+
+fn processor_time() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.expect("there is such a clock").into()
+}
+
+fn call(plugins: &mut Plugins, arrival: &Flow, request: &mut Message, now: Instant) {
+    let mut is_retargeted = false;
+    let mut point = RequestPoint {
+        request,
+        arrival,
+        user: None,
+        now,
+        is_retargeted: &mut is_retargeted,
+    };
+    black_box(plugins.on_request(&mut point, None));
+}
+
+fn measure(body: &str) -> f64 {
+    let text = format!("table_of = {{}} function on_request(request) {body} end");
+    let (mut plugins, arrival, mut request) = stage(&text);
+    let now = Instant::now();
     let mut fastest = f64::INFINITY;
     for _ in 0..ROUNDS {
         let begun = Instant::now();
         for _ in 0..CALLS {
-            let mut is_retargeted = false;
-            let mut point = RequestPoint {
-                request: &mut request,
-                arrival: &arrival,
-                user: None,
-                now,
-                is_retargeted: &mut is_retargeted,
-            };
-            black_box(plugins.on_request(&mut point, None));
+            call(&mut plugins, &arrival, &mut request, now);
         }
         let each = begun.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS);
         fastest = fastest.min(each);

@@ -296,7 +296,7 @@ impl Server {
                 let next = (end < self.store.len()).then_some(Place(end as u64));
                 Answer::Page(Page { users, next })
             }
-            Query::Http(_) => Answer::Failed,
+            Query::Http(_) | Query::Redis(_) => Answer::Failed,
             Query::Resolve(destination) => match destination.host.parse::<IpAddr>() {
                 Ok(address) => {
                     let hop = NextHop {

@@ -206,6 +206,13 @@ function tandem.get(url) end
 ---@return tandem.HttpResponse?, string? why
 function tandem.post(url, content) end
 
+---A command to a Redis server; false where nothing is there.
+---@param url string
+---@param command string
+---@param ... string|number
+---@return string|integer|table|false|nil, string? why
+function tandem.redis(url, command, ...) end
+
 ---@param value any
 ---@return string
 function tandem.json.encode(value) end

@@ -84,7 +84,7 @@ pub use policy::{Forking, ForwardingPolicy, Mode, Policy, Relay};
 pub use proxy::Proxy;
 pub use query::{
     Answer, Destination, HttpRequest, HttpResponse, MAXIMUM_HELD_UPDATES, NextHop, Page, Place,
-    Query, QueryId, QueryLimits,
+    Query, QueryId, QueryLimits, RedisCommand, RedisReply,
 };
 pub use registrar::registration::RegistrarConfig;
 pub use routing::{

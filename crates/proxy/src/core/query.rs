@@ -56,6 +56,8 @@ pub enum Query {
     },
     /// A request over HTTP. Answered by [`Answer::Http`], whatever the status.
     Http(Box<HttpRequest>),
+    /// A command to a Redis server. Answered by [`Answer::Redis`], an error of the server's included.
+    Redis(Box<RedisCommand>),
 }
 
 /// A request over HTTP.
@@ -78,6 +80,30 @@ pub struct HttpResponse {
     pub status: u16,
     /// The body.
     pub body: Bytes,
+}
+
+/// A command to a Redis server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisCommand {
+    /// The server, such as `redis://192.0.2.30:6379/0`.
+    pub url: Box<str>,
+    /// The command and its arguments.
+    pub words: Vec<Bytes>,
+}
+
+/// The reply of a Redis server: the types of RESP2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisReply {
+    /// There is no such thing.
+    Nil,
+    /// A number.
+    Integer(i64),
+    /// A status, or a string.
+    Text(Bytes),
+    /// An array.
+    List(Vec<RedisReply>),
+    /// The server refuses the command, and says why.
+    Error(Box<str>),
 }
 
 /// A place in the order in which a store goes through its addresses of record; the default is before all of them. What is
@@ -152,6 +178,8 @@ pub enum Answer {
     Page(Page),
     /// The response to a request over HTTP.
     Http(HttpResponse),
+    /// The reply of a Redis server.
+    Redis(RedisReply),
     /// There is no answer: the store or resolver failed.
     Failed,
 }

@@ -7,6 +7,7 @@ mod log;
 mod members;
 mod memory;
 mod observer;
+mod redis;
 mod resolver;
 mod service;
 mod traffic;
@@ -30,7 +31,7 @@ use crate::core::{
     Config, Keys, Listener, MemberHealth, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics,
 };
 use crate::location::{self, LocationConfig, Store};
-use crate::plugin::{Environment, Plugins, Shared};
+use crate::plugin::{Environment, Plugins, Shared, Stopwatch};
 use control::WorkerHandles;
 use http::HttpClient;
 use members::Members;
@@ -38,6 +39,7 @@ pub use memory::use_small_pages;
 pub use observer::Observer;
 use observer::ServerHandles;
 pub(crate) use observer::Snapshot;
+use redis::RedisClient;
 use resolver::Resolver;
 use service::{IoContext, Service, StopGuard};
 pub(crate) use traffic::{Direction, RESPONSE_CLASSES};
@@ -167,6 +169,12 @@ pub struct Server {
     stop: Arc<watch::Sender<bool>>,
 }
 
+/// What limits the time of plugins.
+const STOPWATCH: Stopwatch = Stopwatch {
+    now: Instant::now,
+    processor_time: processor_time_of_thread,
+};
+
 /// How often a server that drains looks what is left.
 const DRAIN_POLL: Duration = Duration::from_millis(50);
 
@@ -243,7 +251,7 @@ impl Server {
             handles.push(commander);
             let mut proxy = Proxy::new(core.clone(), rand::SeedableRng::from_rng(&mut rng));
             let environment = Environment {
-                stopwatch: Some(Instant::now),
+                stopwatch: Some(STOPWATCH),
                 is_utc: false,
                 has_timers: number == 0,
             };
@@ -267,6 +275,7 @@ impl Server {
                 location: location.handle(),
                 resolver,
                 http: HttpClient::new(core.queries.timeout),
+                redis: RedisClient::new(core.queries.timeout),
                 recorder: recorder.clone(),
                 members: members.subscribe(),
                 stopped: stopped.clone(),
@@ -434,4 +443,10 @@ fn call_of_worker(transports: &Transports, worker: usize, rng: &mut ChaCha12Rng)
             return call_id;
         }
     }
+}
+
+fn processor_time_of_thread() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    // Where there is no such clock no call is late.
+    time.map_or(Duration::ZERO, Duration::from)
 }

@@ -11,6 +11,7 @@ use super::control::{Command, Report};
 use super::http::HttpClient;
 use super::log::Log;
 use super::members::Members;
+use super::redis::RedisClient;
 use super::resolver::Resolver;
 use super::traffic::Traffic;
 use crate::core::{Answer, Event, Proxy, Query, QueryId};
@@ -48,6 +49,8 @@ pub(super) struct IoContext {
     pub(super) resolver: Resolver,
     /// Its way to servers that plugins ask.
     pub(super) http: HttpClient,
+    /// Its way to Redis servers that plugins ask.
+    pub(super) redis: RedisClient,
     /// Where what happens to calls is written down.
     pub(super) recorder: Option<Recorder>,
     /// What all workers know of the members of groups.
@@ -110,6 +113,7 @@ impl Service {
             location,
             resolver,
             http,
+            redis,
             members,
             stopped,
             ..
@@ -133,6 +137,7 @@ impl Service {
             stored = location.next() => answer = Some(stored),
             resolved = resolver.next() => answer = resolved,
             fetched = http.next() => answer = fetched,
+            replied = redis.next() => answer = replied,
             Some(received) = commands.recv() => command = Some(received),
             () = members.changed() => {}
             () = sleep => {}
@@ -322,6 +327,7 @@ impl Service {
                 location.submit(now, id, StoreQuery::Credentials { realm, username });
             }
             Query::Http(request) => self.io.http.ask(id, *request),
+            Query::Redis(command) => self.io.redis.ask(id, *command),
             Query::Page { from, limit } => {
                 location.submit(now, id, StoreQuery::Page { from, limit });
             }
@@ -334,10 +340,12 @@ impl Service {
             location,
             resolver,
             http,
+            redis,
             ..
         } = &mut self.io;
         let answer = location.next_now().or_else(|| resolver.next_now());
-        answer.or_else(|| http.next_now())
+        let answer = answer.or_else(|| http.next_now());
+        answer.or_else(|| redis.next_now())
     }
 }
 

@@ -12,6 +12,9 @@ use super::shared::SharedValue;
 use super::strings;
 use crate::core::{Event, LogLevel, Setting};
 
+/// How many octets that are read or copied count as one instruction.
+const OCTETS_PER_INSTRUCTION: u64 = 64;
+
 /// How many timers a script may have.
 const MAXIMUM_TIMERS: usize = 16;
 
@@ -65,11 +68,15 @@ pub(super) fn host(lua: &Lua, context: &Arc<Context>, question: &Table) -> Resul
             count(&shared, &name, number.unwrap_or(1))
         })?,
     )?;
+    let shared = Arc::clone(context);
     host.set(
         "uri",
-        lua.create_function(|lua, text: LuaString| match text.to_str() {
-            Ok(text) => parts(lua, &text),
-            Err(_) => Ok(Value::Nil),
+        lua.create_function(move |lua, text: LuaString| {
+            shared.charge(text.as_bytes().len() as u64 / OCTETS_PER_INSTRUCTION)?;
+            match text.to_str() {
+                Ok(text) => parts(lua, &text),
+                Err(_) => Ok(Value::Nil),
+            }
         })?,
     )?;
     let shared = Arc::clone(context);
@@ -132,6 +139,7 @@ fn add_clock(lua: &Lua, host: &Table, context: &Arc<Context>) -> Result<()> {
         "date",
         lua.create_function(move |_, (format, at): (Option<String>, Option<i64>)| {
             let format = format.unwrap_or_else(|| "%c".to_owned());
+            shared.charge(format.len() as u64)?;
             let format = match shared.is_utc && !format.starts_with('!') {
                 true => format!("!{format}"),
                 false => format,
@@ -198,7 +206,11 @@ fn add_dictionary(lua: &Lua, host: &Table, context: &Arc<Context>) -> Result<()>
                     Value::Boolean(value) => SharedValue::Boolean(value),
                     Value::Integer(value) => SharedValue::Integer(value),
                     Value::Number(value) => SharedValue::Number(value),
-                    Value::String(text) => SharedValue::Octets((*text.as_bytes()).into()),
+                    Value::String(text) => {
+                        let octets = text.as_bytes();
+                        shared.charge(octets.len() as u64 / OCTETS_PER_INSTRUCTION)?;
+                        SharedValue::Octets((*octets).into())
+                    }
                     other => {
                         let name = other.type_name();
                         return Err(Error::runtime(format!("a {name} cannot be shared")));

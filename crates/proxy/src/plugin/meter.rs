@@ -3,8 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Reads the time of the process. Without one, time limits nothing, and every run repeats.
-pub type Stopwatch = fn() -> Instant;
+/// Reads the clocks of the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    /// The time.
+    pub now: fn() -> Instant,
+    /// How long this thread has had a processor. It is read seldom: that takes a system call.
+    pub processor_time: fn() -> Duration,
+}
 
 /// Counts what a state uses. It is looked at every [`Meter::STEP`] instructions.
 #[derive(Debug)]
@@ -13,39 +19,50 @@ pub(super) struct Meter {
     is_over: AtomicBool,
     /// How often it has been looked at since a limit was reached.
     looks: AtomicU32,
+    /// A call is ended by an error, and every instruction is looked at.
+    is_unwinding: AtomicBool,
     stopwatch: Option<Stopwatch>,
     origin: Option<Instant>,
-    /// When the call has to be done, in nanoseconds from `origin`.
+    /// When the call is to be done, in nanoseconds from `origin`: when half of its time is over.
     deadline: AtomicU64,
-    time: Duration,
+    /// From then on this counts, in nanoseconds of processor time: the thread may not have had a processor before, and a
+    /// call is not to be cut off for what other programs do. 0 until then.
+    processor_deadline: AtomicU64,
+    half_of_time: Duration,
 }
 
 impl Meter {
-    /// How many instructions run between two looks.
-    pub(super) const STEP: u32 = 500;
+    /// How many instructions run between two looks. A text of some megabytes is joined to another in a millisecond, by one
+    /// instruction: so it is not many.
+    pub(super) const STEP: u32 = 100;
 
     pub(super) fn new(stopwatch: Option<Stopwatch>, time: Duration) -> Meter {
         Meter {
             left: AtomicI64::new(0),
             is_over: AtomicBool::new(false),
             looks: AtomicU32::new(0),
+            is_unwinding: AtomicBool::new(false),
             stopwatch,
-            origin: stopwatch.map(|now| now()),
+            origin: stopwatch.map(|clocks| (clocks.now)()),
             deadline: AtomicU64::new(0),
-            time,
+            processor_deadline: AtomicU64::new(0),
+            half_of_time: time / 2,
         }
     }
 
-    /// A call begins or goes on, and may use so many instructions.
-    pub(super) fn start(&self, instructions: u64) {
+    /// A call begins or goes on, and may use so many instructions. Returns whether every instruction is looked at, since the
+    /// last call was ended by an error.
+    pub(super) fn start(&self, instructions: u64) -> bool {
         let left = i64::try_from(instructions).unwrap_or(i64::MAX);
         self.left.store(left, Relaxed);
         self.is_over.store(false, Relaxed);
         self.looks.store(0, Relaxed);
         if let Some(elapsed) = self.elapsed() {
-            let deadline = elapsed.saturating_add(nanoseconds(self.time));
+            let deadline = elapsed.saturating_add(nanoseconds(self.half_of_time));
             self.deadline.store(deadline, Relaxed);
+            self.processor_deadline.store(0, Relaxed);
         }
+        self.is_unwinding.swap(false, Relaxed)
     }
 
     /// The script is loaded: it may use so many instructions, and takes the time that it takes.
@@ -64,11 +81,7 @@ impl Meter {
         let instructions = i64::try_from(instructions).unwrap_or(i64::MAX);
         let left = self.left.load(Relaxed).saturating_sub(instructions);
         self.left.store(left, Relaxed);
-        let is_late = || {
-            self.elapsed()
-                .is_some_and(|elapsed| elapsed > self.deadline.load(Relaxed))
-        };
-        if left < 0 || is_late() {
+        if left < 0 || self.is_late() {
             self.is_over.store(true, Relaxed);
         }
         !self.is_over()
@@ -80,14 +93,36 @@ impl Meter {
         self.looks.fetch_add(1, Relaxed) < ATTEMPTS
     }
 
+    /// A call is ended by an error. Returns whether that is new.
+    pub(super) fn begin_unwinding(&self) -> bool {
+        !self.is_unwinding.swap(true, Relaxed)
+    }
+
     /// Whether a limit has been reached in this call.
     pub(super) fn is_over(&self) -> bool {
         self.is_over.load(Relaxed)
     }
 
     fn elapsed(&self) -> Option<u64> {
-        let now = self.stopwatch?();
+        let now = (self.stopwatch?.now)();
         Some(nanoseconds(now.saturating_duration_since(self.origin?)))
+    }
+
+    /// Whether the call has had its time.
+    fn is_late(&self) -> bool {
+        let is_past = |elapsed| elapsed > self.deadline.load(Relaxed);
+        let (Some(clocks), true) = (self.stopwatch, self.elapsed().is_some_and(is_past)) else {
+            return false;
+        };
+        let time = nanoseconds((clocks.processor_time)());
+        match self.processor_deadline.load(Relaxed) {
+            0 => {
+                let deadline = time.saturating_add(nanoseconds(self.half_of_time));
+                self.processor_deadline.store(deadline, Relaxed);
+                false
+            }
+            deadline => time > deadline,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod lint;
 mod meter;
 mod pattern;
 mod question;
+mod redis;
 mod shared;
 mod simulation;
 mod state;

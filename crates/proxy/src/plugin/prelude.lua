@@ -7,12 +7,14 @@ local error, next, pcall, rawget, select, tostring, type, xpcall =
   error, next, pcall, rawget, select, tostring, type, xpcall
 local set_metatable, load_chunk = setmetatable, load
 local concat, unpack = table.concat, table.unpack
-local is_over, OVER, ASK = host.is_over, host.OVER, host.ASK
+local is_over, charge, OVER, ASK = host.is_over, host.charge, host.OVER, host.ASK
 
 -- The error of a limit cannot be caught.
 local function passed_on(is_ok, first, ...)
   if is_ok then return true, first, ... end
   if is_over() then error(OVER, 0) end
+  -- What has failed may have taken long, such as a text that finds no room.
+  charge(100)
   return false, type(first) == "userdata" and host.text(first) or first
 end
 
@@ -57,9 +59,22 @@ local function loaded(f, ...)
   return f, ...
 end
 
+-- To read a program takes as long as it is.
+local function metered(chunk)
+  if type(chunk) ~= "function" then
+    if type(chunk) == "string" then charge(#chunk) end
+    return chunk
+  end
+  return function()
+    local piece = chunk()
+    if type(piece) == "string" then charge(#piece) end
+    return piece
+  end
+end
+
 function _G.load(chunk, name, _, ...)
-  if select("#", ...) > 0 then return loaded(load_chunk(chunk, name, "t", (...))) end
-  return loaded(load_chunk(chunk, name, "t"))
+  if select("#", ...) > 0 then return loaded(load_chunk(metered(chunk), name, "t", (...))) end
+  return loaded(load_chunk(metered(chunk), name, "t"))
 end
 
 if not grants.io then _G.dofile, _G.loadfile, _G.io = nil, nil, nil end
@@ -75,18 +90,18 @@ function _G.print(...)
   host.log("info", concat(words, "\t"))
 end
 
--- Functions in C count as one instruction each, however much they do.
+-- Functions in C count as one instruction each, however much they do: what they do with much is charged for.
 local LONGEST = 10000000
 
 local function charged(list)
   local length = #list
   if length > 500 then
     if length > LONGEST then error("the list is too long", 3) end
-    host.charge(length)
+    charge(length)
   end
 end
 
-for _, name in next, { "concat", "insert", "remove", "sort", "unpack" } do
+for _, name in next, { "concat", "insert", "remove", "unpack" } do
   local original = table[name]
   table[name] = function(list, ...)
     charged(list)
@@ -94,13 +109,56 @@ for _, name in next, { "concat", "insert", "remove", "sort", "unpack" } do
   end
 end
 
+local sort = table.sort
+function table.sort(list, ...)
+  charged(list)
+  -- A list of n is sorted by n log n comparisons, each worth an instruction and more.
+  local length, steps = #list, 9
+  while length > 500 do length, steps = length // 2, steps + 1 end
+  if steps > 9 then charge(4 * #list * steps) end
+  return sort(list, ...)
+end
+
 local move = table.move
 function table.move(from, first, last, ...)
   if last > first + 500 then
     if last > first + LONGEST then error("the list is too long", 2) end
-    host.charge(last - first)
+    charge(last - first)
   end
   return move(from, first, last, ...)
+end
+
+-- Texts of so many octets are worth the charge.
+local LONG, OCTETS = 4096, 16
+
+local function charged_text(text)
+  if type(text) == "string" and #text > LONG then charge(#text // OCTETS) end
+end
+
+for library, names in next, {
+  [string] = { "byte", "lower", "reverse", "sub", "unpack", "upper" },
+  [utf8] = { "codepoint", "len", "offset" },
+  [_G] = { "tonumber" },
+} do
+  for _, name in next, names do
+    local original = library[name]
+    library[name] = function(text, ...)
+      charged_text(text)
+      return original(text, ...)
+    end
+  end
+end
+
+-- These put texts together.
+for library, names in next, { [string] = { "format", "pack" }, [table] = { "concat" } } do
+  for _, name in next, names do
+    local original = library[name]
+    library[name] = function(...)
+      local text = original(...)
+      charged_text(text)
+      return text
+    end
+  end
 end
 
 string.dump = nil
@@ -153,6 +211,8 @@ function tandem.http(request)
   end
   return ask("http", request.method or (body and "POST" or "GET"), request.url, headers, body or "")
 end
+
+function tandem.redis(url, ...) return ask("redis", url, ...) end
 
 function tandem.get(url) return tandem.http { url = url } end
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use mlua::{FromLuaMulti, IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Value};
 use sip::{Transport, Uri};
 
-use super::json;
+use super::{json, redis};
 use crate::HostPort;
 use crate::core::{AddressOfRecord, Answer, Destination, HttpRequest, Query};
 
@@ -32,6 +32,7 @@ pub(super) fn query(
             })
         }
         "http" => http(<HttpWords>::from_lua_multi(words, lua)?)?,
+        "redis" => redis::query(lua, words)?,
         _ => Err("there is no such question"),
     })
 }
@@ -141,6 +142,7 @@ pub(super) fn values(lua: &Lua, now: Instant, answer: &Answer) -> Result<MultiVa
             table.set("json", json.unwrap_or(Value::Nil))?;
             table.into_lua_multi(lua)
         }
+        Answer::Redis(reply) => redis::values(lua, reply),
         Answer::Refused(_) | Answer::Full | Answer::Page(_) | Answer::Failed => {
             failed(lua, "no answer")
         }

@@ -11,15 +11,15 @@ use bytes::Bytes;
 use mlua::chunk::ChunkMode;
 use mlua::{
     Error, Function, Lua, LuaOptions, LuaString, Result, StdLib, Table, UserData, UserDataFields,
-    UserDataMethods, Value,
+    UserDataMethods, Value, Variadic,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::digest::Credentials;
 use sip::{ConnectionId, Flow, Message, Name, Target, Transport, Uri};
 
-use super::library;
 use super::{Environment, Plugins, Shared};
+use super::{library, redis};
 use crate::core::{
     Answer, Bindings, Config, Domain, Event, HttpResponse, Listener, NextHop, Page, PluginScript,
     Policy, Proxy, Query, Relay, Setting,
@@ -101,6 +101,7 @@ struct Simulation {
     users: BTreeMap<String, String>,
     names: BTreeMap<String, Vec<(Transport, SocketAddr)>>,
     http: Option<Function>,
+    redis: Option<Function>,
     sent: VecDeque<Sent>,
     events: Vec<Event>,
     calls: u32,
@@ -187,6 +188,7 @@ impl Simulation {
             users: BTreeMap::new(),
             names: BTreeMap::new(),
             http: None,
+            redis: None,
             sent: VecDeque::new(),
             events: Vec::new(),
             calls: 0,
@@ -353,6 +355,18 @@ impl Simulation {
                     None => Answer::Failed,
                 }
             }
+            Query::Redis(command) => {
+                let Some(server) = self.redis.clone() else {
+                    return Ok(Answer::Failed);
+                };
+                let words = command.words.iter();
+                let words: Variadic<String> = words
+                    .map(|word| String::from_utf8_lossy(word).into_owned())
+                    .collect();
+                let words = (&*command.url, words);
+                let (value, why) = server.call::<(Value, Option<LuaString>)>(words)?;
+                redis::reply(&value, why)?.map_or(Answer::Failed, Answer::Redis)
+            }
         })
     }
 
@@ -419,6 +433,10 @@ impl UserData for Handle {
         });
         methods.add_method("http", |_, this, server: Function| {
             this.lock().http = Some(server);
+            Ok(())
+        });
+        methods.add_method("redis", |_, this, server: Function| {
+            this.lock().redis = Some(server);
             Ok(())
         });
         methods.add_method("log", |_, this, ()| {

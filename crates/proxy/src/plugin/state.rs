@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use mlua::chunk::ChunkMode;
+use mlua::state::{GcIncParams, GcMode};
 use mlua::{
     AnyUserData, Error, Function, HookTriggers, IntoLua, IntoLuaMulti, Lua, LuaOptions, MultiValue,
     Result, StdLib, Table, Thread, Value, VmState,
@@ -109,23 +110,10 @@ impl State {
         let limits = script.limits;
         let lua = Lua::new_with(libraries(script), LuaOptions::default())?;
         lua.set_memory_limit(limits.memory)?;
-        let metered = Arc::clone(context);
-        let triggers = HookTriggers::new().every_nth_instruction(Meter::STEP);
-        lua.set_global_hook(triggers, move |_, running| {
-            if !metered.meter.charge(u64::from(Meter::STEP)) {
-                let line = running.current_line();
-                if let (Some(file), Some(line)) = (running.source().short_src, line) {
-                    metered.set_over_at(format!("{file}:{line}"));
-                }
-                // A coroutine that is left cannot catch that, nor run anything on its way out. Within a function in C it
-                // cannot be left: there an error ends it.
-                return match metered.meter.is_left_alone() {
-                    true => Ok(VmState::Yield),
-                    false => Err(Error::runtime(OVER)),
-                };
-            }
-            Ok(VmState::Continue)
-        })?;
+        // What a hook is called with has a destructor, and is freed a cycle later. With Lua's pause of 200, each cycle would
+        // wait for as much as the one before has left, and a little more.
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(130)));
+        set_meter(&lua, context, Meter::STEP)?;
         context
             .meter
             .start_loading(limits.instructions.saturating_mul(LOADING));
@@ -318,7 +306,11 @@ impl State {
     /// Runs a call until it ends, asks something that is not known here, or fails.
     fn go_on(&self, mut call: Call, mut words: MultiValue) -> Outcome {
         loop {
-            self.context.meter.start(call.instructions_left);
+            if self.context.meter.start(call.instructions_left)
+                && let Err(error) = set_meter(&self.lua, &self.context, Meter::STEP)
+            {
+                return self.failed(&error);
+            }
             let yielded = call.thread.resume::<MultiValue>(words);
             call.instructions_left = self.context.meter.left();
             let yielded = match yielded {
@@ -369,6 +361,10 @@ impl State {
     }
 
     fn failed(&self, error: &Error) -> Outcome {
+        if is_of_memory(error) {
+            // What has a destructor is not freed while room is sought: it is now, for the next call.
+            let _ = self.lua.gc_collect();
+        }
         Outcome::Failed(describe(error, &self.script.file, &self.context))
     }
 }
@@ -379,6 +375,32 @@ enum Asked {
     Query(Query),
     /// It is not asked: these are the words that the script is told.
     Answered(MultiValue),
+}
+
+/// Has the meter looked at every so many instructions: in the thread that runs, and in threads that are made from now on.
+fn set_meter(lua: &Lua, context: &Arc<Context>, step: u32) -> Result<()> {
+    let metered = Arc::clone(context);
+    let triggers = HookTriggers::new().every_nth_instruction(step);
+    lua.set_global_hook(triggers, move |lua, running| {
+        let meter = &metered.meter;
+        if meter.charge(u64::from(step)) {
+            return Ok(VmState::Continue);
+        }
+        let line = running.current_line();
+        if let (Some(file), Some(line)) = (running.source().short_src, line) {
+            metered.set_over_at(format!("{file}:{line}"));
+        }
+        // A coroutine that is left cannot catch that, nor run anything on its way out. Within a function in C it cannot be
+        // left: there an error ends it. Variables to be closed run functions on the way of the error: each is to end with
+        // its first instruction, or it could bring forth others.
+        if meter.is_left_alone() {
+            return Ok(VmState::Yield);
+        }
+        if meter.begin_unwinding() {
+            set_meter(lua, &metered, 1)?;
+        }
+        Err(Error::runtime(OVER))
+    })
 }
 
 fn libraries(script: &PluginScript) -> StdLib {
@@ -435,6 +457,17 @@ pub(super) fn dialog(lua: &Lua, parts: [(&str, &str); 3]) -> Result<MultiValue> 
     table.into_lua(lua)?.into_lua_multi(lua)
 }
 
+/// Whether there was no memory.
+fn is_of_memory(error: &Error) -> bool {
+    match error {
+        Error::MemoryError(_) => true,
+        Error::CallbackError { cause, .. } | Error::WithContext { cause, .. } => {
+            is_of_memory(cause)
+        }
+        _ => false,
+    }
+}
+
 /// File, line and reason of an error.
 fn describe(error: &Error, file: &str, context: &Context) -> String {
     if let Some(place) = context.take_over_at() {
@@ -452,6 +485,7 @@ fn describe(error: &Error, file: &str, context: &Context) -> String {
         cause = inner;
     }
     let reason = library::reason(cause);
+    let reason = without_prelude(reason);
     if reason.starts_with(file) {
         return reason;
     }
@@ -465,6 +499,16 @@ fn describe(error: &Error, file: &str, context: &Context) -> String {
     match place {
         Some(place) => format!("{place}: {reason}"),
         None => format!("{file}: {reason}"),
+    }
+}
+
+/// A reason without the place in the prelude where it was found out: that says nothing to those who write scripts.
+fn without_prelude(reason: String) -> String {
+    let rest = reason.strip_prefix("prelude:");
+    let rest = rest.and_then(|rest| rest.split_once(": "));
+    match rest {
+        Some((line, rest)) if line.bytes().all(|octet| octet.is_ascii_digit()) => rest.to_owned(),
+        _ => reason,
     }
 }
 

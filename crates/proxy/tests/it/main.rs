@@ -4,6 +4,8 @@ mod amplification;
 mod authentication;
 mod common;
 mod dialogs;
+#[cfg(feature = "driver")]
+mod extending;
 mod forking;
 mod hooks;
 mod hostile;

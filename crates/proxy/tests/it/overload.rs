@@ -356,7 +356,10 @@ impl World {
                     peer: None,
                 }])
             }
-            Query::Credentials { .. } | Query::Page { .. } | Query::Http(_) => Answer::Failed,
+            Query::Credentials { .. }
+            | Query::Page { .. }
+            | Query::Http(_)
+            | Query::Redis(_) => Answer::Failed,
         }
     }
 

@@ -140,7 +140,7 @@ impl ProxyHost {
             Query::Lookup(_) | Query::Update(..) => Answer::Unknown,
             Query::Credentials { .. } => Answer::Credentials(None),
             Query::Page { .. } => Answer::Page(Page::default()),
-            Query::Http(_) => Answer::Failed,
+            Query::Http(_) | Query::Redis(_) => Answer::Failed,
         }
     }
 

@@ -123,7 +123,7 @@ impl RegistrarHost {
             }
             Query::Credentials { .. } => Answer::Credentials(None),
             Query::Page { .. } => Answer::Page(Page::default()),
-            Query::Http(_) => Answer::Failed,
+            Query::Http(_) | Query::Redis(_) => Answer::Failed,
         }
     }
 

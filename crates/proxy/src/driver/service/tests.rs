@@ -63,6 +63,7 @@ impl Stage {
             location,
             resolver,
             http: HttpClient::new(Duration::from_secs(10)),
+            redis: RedisClient::new(Duration::from_secs(10)),
             recorder: None,
             members: Members::new(),
             stopped,

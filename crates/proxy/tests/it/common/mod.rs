@@ -191,7 +191,7 @@ impl Bench {
                 let next = (end < self.store.len()).then_some(Place(end as u64));
                 Answer::Page(Page { users, next })
             }
-            Query::Http(_) => Answer::Failed,
+            Query::Http(_) | Query::Redis(_) => Answer::Failed,
             Query::Resolve(destination) => {
                 let transport = destination.transport_or_default();
                 let port = destination.port_or_default();

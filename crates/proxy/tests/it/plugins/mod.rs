@@ -1,8 +1,11 @@
 //! Plugins in Lua: each hook, each verb, each limit, on a proxy core without sockets.
 
+mod day;
+mod escapes;
 mod hooks;
 mod hostile;
 mod questions;
+mod redis;
 mod seeds;
 mod shipped;
 mod verbs;

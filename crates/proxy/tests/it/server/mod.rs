@@ -5,6 +5,7 @@ mod families;
 mod late_phones;
 mod own_store;
 mod phone;
+mod plugins;
 mod sources;
 mod strangers;
 

@@ -157,7 +157,9 @@ impl Store {
             }
             // Nobody has a password, and nobody wants keep-alives.
             Query::Credentials { .. } => Answer::Credentials(None),
-            Query::Page { .. } | Query::Resolve(_) | Query::Http(_) => Answer::Failed,
+            Query::Page { .. } | Query::Resolve(_) | Query::Http(_) | Query::Redis(_) => {
+                Answer::Failed
+            },
         }
     }
 }

@@ -1,0 +1,122 @@
+//! Commands of scripts to Redis servers, and the replies as values of Lua.
+
+use bytes::Bytes;
+use mlua::{FromLuaMulti, IntoLua, Lua, LuaString, MultiValue, Result, Value, Variadic};
+
+use super::question::failed;
+use crate::core::{Query, RedisCommand, RedisReply};
+
+/// How long a command may be, with its arguments, and how many of them it may have.
+const LONGEST: usize = 1 << 20;
+const MOST_WORDS: usize = 1024;
+
+/// Commands that wait, or change the connection: all calls of a worker share it.
+const REFUSED: [&str; 27] = [
+    "AUTH",
+    "BLMOVE",
+    "BLMPOP",
+    "BLPOP",
+    "BRPOP",
+    "BRPOPLPUSH",
+    "BZMPOP",
+    "BZPOPMAX",
+    "BZPOPMIN",
+    "CLIENT",
+    "DISCARD",
+    "EXEC",
+    "HELLO",
+    "MONITOR",
+    "MULTI",
+    "PSUBSCRIBE",
+    "PSYNC",
+    "QUIT",
+    "RESET",
+    "SELECT",
+    "SSUBSCRIBE",
+    "SUBSCRIBE",
+    "SYNC",
+    "UNWATCH",
+    "WAIT",
+    "WAITAOF",
+    "WATCH",
+];
+
+/// Those that wait when they have this word.
+const WAITING: [&str; 2] = ["XREAD", "XREADGROUP"];
+
+/// The query for a script's words, or why there is none.
+pub(super) fn query(
+    lua: &Lua,
+    words: MultiValue,
+) -> Result<std::result::Result<Query, &'static str>> {
+    let (url, words) = <(Option<String>, Variadic<LuaString>)>::from_lua_multi(words, lua)?;
+    let Some(url) = url else {
+        return Ok(Err("no URL"));
+    };
+    let words: Vec<Bytes> = words
+        .iter()
+        .map(|word| Bytes::copy_from_slice(&word.as_bytes()))
+        .collect();
+    let Some(command) = words.first() else {
+        return Ok(Err("no command"));
+    };
+    let is = |name: &&str| name.as_bytes().eq_ignore_ascii_case(command);
+    let is_block = |word: &Bytes| word.eq_ignore_ascii_case(b"BLOCK");
+    if REFUSED.iter().any(is) || WAITING.iter().any(is) && words.iter().any(is_block) {
+        return Ok(Err("the command waits, or changes the connection"));
+    }
+    if words.len() > MOST_WORDS || words.iter().map(Bytes::len).sum::<usize>() > LONGEST {
+        return Ok(Err("the command is too long"));
+    }
+    let url = url.into();
+    Ok(Ok(Query::Redis(Box::new(RedisCommand { url, words }))))
+}
+
+/// What a script gets for a reply. Nothing there is `false`, as in the scripts of Redis itself: nil is no answer.
+pub(super) fn values(lua: &Lua, reply: &RedisReply) -> Result<MultiValue> {
+    match reply {
+        RedisReply::Error(why) => failed(lua, why),
+        other => Ok(MultiValue::from_iter([value(lua, other)?])),
+    }
+}
+
+fn value(lua: &Lua, reply: &RedisReply) -> Result<Value> {
+    match reply {
+        RedisReply::Nil | RedisReply::Error(_) => Ok(Value::Boolean(false)),
+        RedisReply::Integer(number) => number.into_lua(lua),
+        RedisReply::Text(text) => lua.create_string(text)?.into_lua(lua),
+        RedisReply::List(replies) => {
+            let list = lua.create_table_with_capacity(replies.len(), 0)?;
+            for reply in replies {
+                list.raw_push(value(lua, reply)?)?;
+            }
+            list.into_lua(lua)
+        }
+    }
+}
+
+/// The reply that a test of a script has made up: what [`values`] would give for it. Nothing is no answer.
+pub(super) fn reply(value: &Value, why: Option<LuaString>) -> Result<Option<RedisReply>> {
+    match (value, why) {
+        (Value::Nil, None) => Ok(None),
+        (Value::Nil, Some(why)) => Ok(Some(RedisReply::Error(why.to_string_lossy().into()))),
+        (Value::Boolean(false), _) => Ok(Some(RedisReply::Nil)),
+        (Value::Integer(number), _) => Ok(Some(RedisReply::Integer(*number))),
+        (Value::String(text), _) => {
+            let text = Bytes::copy_from_slice(&text.as_bytes());
+            Ok(Some(RedisReply::Text(text)))
+        }
+        (Value::Table(list), _) => {
+            let replies = list.sequence_values::<Value>();
+            let replies = replies.filter_map(|value| match value {
+                Ok(value) => reply(&value, None).transpose(),
+                Err(error) => Some(Err(error)),
+            });
+            Ok(Some(RedisReply::List(replies.collect::<Result<_>>()?)))
+        }
+        (other, _) => {
+            let name = other.type_name();
+            Err(mlua::Error::runtime(format!("Redis has no {name}")))
+        }
+    }
+}
