@@ -5,12 +5,12 @@ use super::distribution::draw;
 use super::ending::MOST_TRACES;
 use super::received::Received;
 use super::render::{RenderContext, RenderState};
-use super::text::{MAXIMUM_VALUE, number};
+use super::text::{MAXIMUM_VALUE, number, url_decoded, url_encoded};
 use super::trigger::Trigger;
 use super::{Engine, Failed};
 use crate::record::Failure;
 use crate::script::{
-    Action, Arithmetic, Check, Comparison, Script, TemplatePart, Variable, Within,
+    Action, Arithmetic, Check, Comparison, Pattern, Script, TemplatePart, Variable, Within,
 };
 use crate::trace::Trace;
 
@@ -106,6 +106,24 @@ impl Engine {
                 let value = is_proved.then(|| b"true".to_vec());
                 self.set_variable(script, index, *variable, value);
             }
+            Action::Lookup {
+                variable,
+                table,
+                key,
+            } => {
+                let key = self.text(script, index, key, trigger);
+                let row = table.find(&key).and_then(|row| i64::try_from(row).ok());
+                let value = row.unwrap_or(-1).to_string().into_bytes();
+                self.set_variable(script, index, *variable, Some(value));
+            }
+            Action::UrlEncode(variable) => {
+                let value = self.variable(index, *variable).map(url_encoded);
+                self.set_variable(script, index, *variable, value);
+            }
+            Action::UrlDecode(variable) => {
+                let value = self.variable(index, *variable).map(url_decoded);
+                self.set_variable(script, index, *variable, value);
+            }
             Action::Fail => return Err(Failed(Failure::Check)),
             Action::Log { text, is_warning } => {
                 if self.config.traces && self.traces.len() < MOST_TRACES {
@@ -193,7 +211,7 @@ impl Engine {
         script: &Script,
         index: u32,
         within: &Within,
-        pattern: &regex::bytes::Regex,
+        pattern: &Pattern,
         into: &[Variable],
         trigger: &Trigger<'_>,
     ) -> bool {
@@ -206,6 +224,11 @@ impl Engine {
             let text = match within {
                 Within::Message => message.map(|message| message.octets),
                 Within::Body => message.map(|message| message.body),
+                Within::Line { begin, occurrence } => message.and_then(|message| {
+                    let lines = message.octets.split(|octet| *octet == b'\n').skip(1);
+                    let found = lines.filter_map(|line| line.strip_prefix(begin.as_bytes()));
+                    Some(found.skip(*occurrence).next()?.trim_ascii())
+                }),
                 Within::Header { name, occurrence } => message.and_then(|message| {
                     let mut left = *occurrence;
                     let mut found = None;
@@ -219,12 +242,7 @@ impl Engine {
                 }),
                 Within::Variable(variable) => self.variable(index, *variable),
             };
-            text.and_then(|text| pattern.captures(text))
-                .map(|captures| {
-                    (0..into.len())
-                        .map(|group| captures.get(group).map(|group| group.as_bytes().to_vec()))
-                        .collect()
-                })
+            text.and_then(|text| pattern.groups(text, into.len()))
         };
         let is_found = groups.is_some();
         let mut groups = groups.unwrap_or_default().into_iter();

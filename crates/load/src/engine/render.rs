@@ -285,6 +285,24 @@ impl RenderContext<'_> {
                 let length = length.unwrap_or(0.0).max(0.0) as usize;
                 out.extend(text.iter().cycle().take(length.min(MAXIMUM_VALUE)));
             }
+            Slot::TableField { table, column, row } => {
+                let field = match row {
+                    None => table.field(self.session.number, self.session.user_number, *column),
+                    Some(row) => {
+                        let begin = out.len();
+                        for part in row {
+                            match part {
+                                TemplatePart::Literal(octets) => out.extend_from_slice(octets),
+                                TemplatePart::Slot(slot) => self.write_slot(slot, out),
+                            }
+                        }
+                        let row = out.get(begin..).and_then(number);
+                        out.truncate(begin);
+                        row.and_then(|row| table.field_at(row as u64, *column))
+                    }
+                };
+                out.extend_from_slice(field.unwrap_or_default().as_bytes());
+            }
             Slot::Timestamp => write_timestamp(self.time_of_day(), out),
             Slot::UnixSeconds => write_decimal(self.time_of_day().as_secs(), out),
             Slot::Microseconds => write_decimal(self.time_of_day().subsec_micros().into(), out),

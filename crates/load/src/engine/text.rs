@@ -23,6 +23,37 @@ pub(super) fn add(offset: i64, begin: usize, out: &mut Vec<u8>) {
     }
 }
 
+/// Octets with `%` and two digits in place of those that are not unreserved (RFC 3986 section 2.3).
+pub(super) fn url_encoded(octets: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::with_capacity(octets.len());
+    for octet in octets {
+        match octet {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(*octet)
+            }
+            // Writing to memory does not fail.
+            _ => drop(write!(encoded, "%{octet:02X}")),
+        }
+    }
+    encoded
+}
+
+/// Octets in place of `%` and two digits.
+pub(super) fn url_decoded(octets: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(octets.len());
+    let mut rest = octets;
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let octet = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(octet.unwrap_or(*first));
+        rest = after
+            .get(if octet.is_some() { 2 } else { 0 }..)
+            .unwrap_or_default();
+    }
+    decoded
+}
+
 /// Writes octets in base64 (RFC 4648 section 4).
 pub(super) fn write_base64(octets: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -66,6 +97,12 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn texts_of_uris_are_encoded_and_decoded() {
+        assert_eq!(url_encoded(b"a b/\xff~"), b"a%20b%2F%FF~");
+        assert_eq!(url_decoded(b"a%20b%2f%FF~%4"), b"a b/\xff~%4");
     }
 
     #[test]

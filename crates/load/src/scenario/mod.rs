@@ -21,6 +21,7 @@
 //! ```
 
 mod assembly;
+mod companion;
 mod expression;
 mod problem;
 mod reason;
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 use crate::script::{First, Pause, Script};
 
+pub use companion::Companions;
 pub use problem::{Problem, ScenarioError};
 
 /// The methods of the RFCs, which a scenario may wait for.
@@ -63,6 +65,8 @@ pub struct Options {
     pub hold: Pause,
     /// Keywords of the run and what they stand for in SIPp's scenarios: its `-key NAME VALUE`.
     pub keywords: Vec<(String, String)>,
+    /// Where the files are that a scenario names. [`Scenario::load`] looks beside the scenario.
+    pub companions: Companions,
 }
 
 impl Default for Options {
@@ -71,6 +75,7 @@ impl Default for Options {
         Options {
             hold: Pause::Fixed(Duration::ZERO),
             keywords: Vec::new(),
+            companions: Companions::default(),
         }
     }
 }
@@ -100,7 +105,11 @@ impl Scenario {
             file: file.to_owned(),
             error,
         })?;
-        Scenario::read(file, &octets, options)
+        let options = Options {
+            companions: Companions::beside(file),
+            ..options.clone()
+        };
+        Scenario::read(file, &octets, &options)
     }
 
     /// The names of the scenarios that are built in: the flows of RFC 3665, by their sections.

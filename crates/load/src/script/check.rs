@@ -346,10 +346,13 @@ fn action_uses_last(action: &Action) -> bool {
         }
         Action::CompareTexts { right, .. } => text_uses_last(right),
         Action::VerifyCredentials { .. } => true,
+        Action::Lookup { key, .. } => text_uses_last(key),
         Action::Log { text, .. } => text_uses_last(text),
         Action::StartTimer(_)
         | Action::StopTimer(_)
         | Action::Unset(_)
+        | Action::UrlEncode(_)
+        | Action::UrlDecode(_)
         | Action::Sample { .. }
         | Action::Fail => false,
     }
@@ -437,11 +440,17 @@ impl Checker {
                     self.text(&login.username)?;
                     self.text(&login.password)?;
                 }
+                Action::Lookup { variable, key, .. } => {
+                    self.variable(*variable)?;
+                    self.text(key)?;
+                }
                 Action::Fail => {}
                 Action::Log { text, .. } => self.text(text)?,
                 Action::Require(condition) => self.condition(condition)?,
                 Action::StartTimer(timer) | Action::StopTimer(timer) => self.timer(*timer)?,
-                Action::Unset(variable) => self.variable(*variable)?,
+                Action::Unset(variable)
+                | Action::UrlEncode(variable)
+                | Action::UrlDecode(variable) => self.variable(*variable)?,
             }
         }
         Ok(())
@@ -471,6 +480,7 @@ impl Checker {
         match slot {
             Slot::Variable(variable) | Slot::Fill(_, variable) => self.variable(*variable),
             Slot::Plus(slot, _) => self.slot(slot),
+            Slot::TableField { row: Some(row), .. } => self.text(row),
             Slot::Authorization(Some(login)) => {
                 self.text(&login.username)?;
                 self.text(&login.password)

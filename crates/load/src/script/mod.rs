@@ -37,7 +37,9 @@ pub mod builtin;
 mod check;
 mod distribution;
 mod line;
+mod pattern;
 mod step;
+mod table;
 mod template;
 mod text;
 mod value;
@@ -48,10 +50,12 @@ use sip::Method;
 pub use check::ScriptError;
 pub use distribution::Distribution;
 pub use line::{Line, LineKind};
+pub use pattern::Pattern;
 pub use step::{
     Action, Alternative, Check, Expect, Expected, Pause, Send, Source, Step, StepNumber, Then,
     Within,
 };
+pub use table::{RowOrder, Table};
 pub(crate) use template::{CSeqSource, MOST_LENGTHS};
 pub use template::{
     EchoedField, Login, Slot, Start, Template, TemplateBuilder, TemplateError, TemplatePart, Text,

@@ -1,12 +1,14 @@
 //! Steps of a script.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
-use regex::bytes::Regex;
 use sip::Method;
 
 use super::distribution::Distribution;
+use super::pattern::Pattern;
+use super::table::Table;
 use super::template::{Login, Template, Text};
 use super::value::{Arithmetic, Condition};
 use super::variable::Variable;
@@ -240,7 +242,7 @@ pub enum Action {
         /// Where it is looked for.
         within: Within,
         /// What is looked for.
-        pattern: Regex,
+        pattern: Pattern,
         /// Where it goes.
         into: Vec<Variable>,
         /// What makes the run fail.
@@ -287,6 +289,19 @@ pub enum Action {
         /// The name and the password.
         login: Login,
     },
+    /// Writes into a variable the number of the first row of a table, from 0, whose first field is this text; -1 where there is none.
+    Lookup {
+        /// Which variable.
+        variable: Variable,
+        /// Where it is looked for.
+        table: Arc<Table>,
+        /// What is looked for.
+        key: Text,
+    },
+    /// Writes octets in a variable that a URI does not have as `%` and two digits (RFC 3986 section 2.1).
+    UrlEncode(Variable),
+    /// Undoes [`Action::UrlEncode`].
+    UrlDecode(Variable),
     /// Fails the run where this does not hold.
     Require(Condition),
     /// Fails the run.
@@ -316,6 +331,13 @@ pub enum Within {
         /// The name.
         name: String,
         /// Which of several, counted from 0.
+        occurrence: usize,
+    },
+    /// What follows this text on the first line that begins with it, or a further one.
+    Line {
+        /// The text.
+        begin: String,
+        /// Which of several lines, counted from 0.
         occurrence: usize,
     },
     /// The body.

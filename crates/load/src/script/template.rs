@@ -1,7 +1,10 @@
 //! Messages that are to be written: literal parts, and slots that are filled when it is sent.
 
+use std::sync::Arc;
+
 use sip::Method;
 
+use super::table::Table;
 use super::variable::Variable;
 
 /// A message that is to be written, taken apart once: what is always the same, and slots.
@@ -146,6 +149,16 @@ pub enum Slot {
     Variable(Variable),
     /// A column of our user's row in the file of users, counted from 0; nothing where there is none.
     Field(u16),
+    /// A column of a row of a table: of the session's own row, or of that whose number, from 0, the text gives. Nothing where there
+    /// is none.
+    TableField {
+        /// The table.
+        table: Arc<Table>,
+        /// The column, counted from 0.
+        column: u16,
+        /// Which row.
+        row: Option<Text>,
+    },
     /// A column of the peer's row.
     PeerField(u16),
     /// The length of the body (`content_length`).
@@ -592,6 +605,9 @@ impl Slot {
             | Slot::Echo(_)
             | Slot::Authorization(Some(_)) => true,
             Slot::Plus(slot, _) => slot.uses_last(),
+            Slot::TableField { row: Some(row), .. } => row
+                .iter()
+                .any(|part| matches!(part, TemplatePart::Slot(slot) if slot.uses_last())),
             _ => false,
         }
     }
@@ -611,6 +627,7 @@ impl Slot {
                     | Slot::Authorization(_)
                     | Slot::Expires
                     | Slot::Fill(..)
+                    | Slot::TableField { .. }
                     | Slot::Timestamp
                     | Slot::UnixSeconds
                     | Slot::Microseconds

@@ -1,7 +1,5 @@
 //! SIPp's actions.
 
-use regex::bytes::Regex;
-
 use super::ScriptReader;
 use super::distribution;
 use super::document::Element;
@@ -9,8 +7,8 @@ use super::posix::{self, Translated};
 use crate::scenario::expression;
 use crate::scenario::problem::hint;
 use crate::script::{
-    Action, Arithmetic, Check, Comparison, Condition, Login, Slot, TemplateBuilder, Text, Variable,
-    Within,
+    Action, Arithmetic, Check, Comparison, Condition, Login, Pattern, Slot, TemplateBuilder, Text,
+    Variable, Within,
 };
 
 /// What is known here.
@@ -131,15 +129,25 @@ impl ScriptReader {
             "log" => self.log(element, false, actions),
             "warning" => self.log(element, true, actions),
             "exec" => self.exec(element),
-            known @ ("jump" | "pauserestore") => {
+            "jump" => self.jump_to(element, actions),
+            "pauserestore" => {
                 element.ignore(&["value", "variable"]);
-                element.problem(format_args!(
-                    "<{known}> is not supported: use <test> with next and labels"
+                element.remark("<pauserestore> changes nothing: a pause that has ended is over");
+            }
+            "lookup" => self.lookup(element, actions),
+            known @ ("insert" | "replace") => {
+                element.ignore(&["file", "line", "value"]);
+                element.remark(format_args!(
+                    "<{known}> is not followed: injection files stay as they were read"
                 ));
             }
-            known @ ("lookup" | "insert" | "replace" | "urlencode" | "urldecode") => {
-                element.ignore(&["assign_to", "file", "key", "line", "value", "variable"]);
-                element.problem(format_args!("<{known}> is not supported"));
+            "urlencode" | "urldecode" => {
+                let variable = element.required("variable");
+                let variable = variable.map(|name| self.assembly.variable(name));
+                actions.extend(variable.map(match element.name() {
+                    "urlencode" => Action::UrlEncode,
+                    _ => Action::UrlDecode,
+                }));
             }
             unknown => element.problem(format_args!(
                 "there is no action <{unknown}>: {}",
@@ -169,10 +177,7 @@ impl ScriptReader {
         let within = match element.attribute("search_in").unwrap_or("msg") {
             "msg" => Some(Within::Message),
             "body" => Some(Within::Body),
-            "hdr" => header_name(element, header).map(|name| Within::Header {
-                name,
-                occurrence: occurrence.unwrap_or(1).saturating_sub(1),
-            }),
+            "hdr" => header_field(element, header, occurrence.unwrap_or(1).saturating_sub(1)),
             "var" => match variable {
                 Some(name) => Some(Within::Variable(self.assembly.variable(name))),
                 None => {
@@ -195,7 +200,7 @@ impl ScriptReader {
         })
     }
 
-    fn expression(&mut self, element: &Element<'_>, posix: &str) -> Option<Regex> {
+    fn expression(&mut self, element: &Element<'_>, posix: &str) -> Option<Pattern> {
         self.expressions += 1;
         if self.expressions > MOST_EXPRESSIONS {
             if self.expressions == MOST_EXPRESSIONS + 1 {
@@ -207,13 +212,21 @@ impl ScriptReader {
         }
         // What is within reach of a dot: SIPp's expressions know no lines.
         let translated = posix::translated(posix);
-        let expression = translated.and_then(|Translated { text, letters }| {
+        let expression = translated.and_then(|translated| {
+            let Translated {
+                text,
+                letters,
+                refers_back,
+            } = translated;
             for letter in letters {
                 element.remark(format_args!(
                     "regexp=\"{posix}\": \\{letter} means the letter {letter}, as in SIPp: a digit is [0-9]"
                 ));
             }
-            expression::compiled(&format!("(?s-u){text}"))
+            match refers_back {
+                true => Pattern::backtracking(&format!("(?s){text}")),
+                false => expression::compiled(&format!("(?s-u){text}")).map(Pattern::from),
+            }
         });
         match expression {
             Ok(expression) => Some(expression),
@@ -316,6 +329,42 @@ impl ScriptReader {
         actions.push(Action::VerifyCredentials { variable, login });
     }
 
+    /// `<jump value="N"/>`: it goes on with the command of this number, counted from 0, labels apart.
+    fn jump_to(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
+        match self.operand(element, ["value", "variable"]) {
+            Some(operand) => {
+                actions.push(Action::Calculate {
+                    variable: self.jump_variable(),
+                    operation: Arithmetic::Assign,
+                    operand,
+                });
+                self.jumps = true;
+            }
+            None => {}
+        }
+    }
+
+    /// `<lookup assign_to="row" file="users.csv" key="[$name]"/>`.
+    fn lookup(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
+        let variable = self.assigned(element);
+        let key = element.required("key");
+        let key = key.map(|key| self.attribute_text(element, key, actions));
+        let table = element.required("file").map(|file| self.table(file));
+        match table {
+            Some(Err(error)) => element.problem(error),
+            Some(Ok(Some(table))) => {
+                if let (Some(variable), Some(key)) = (variable, key) {
+                    actions.push(Action::Lookup {
+                        variable,
+                        table,
+                        key,
+                    });
+                }
+            }
+            Some(Ok(None)) | None => {}
+        }
+    }
+
     fn get_time_of_day(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
         let variables = self.variables(element.attribute("assign_to").unwrap_or_default());
         let [seconds, microseconds] = variables.as_slice() else {
@@ -366,7 +415,7 @@ impl ScriptReader {
         let all = self.assembly.variable("");
         Some(Action::Extract {
             within: Within::Variable(variable),
-            pattern,
+            pattern: pattern.into(),
             into: vec![all, variable],
             check: None,
         })
@@ -473,8 +522,8 @@ fn slot(slot: Slot) -> Text {
     TemplateBuilder::default().slot(slot).into_text()
 }
 
-/// The name of a header field, which SIPp wants with its colon.
-fn header_name(element: &Element<'_>, header: Option<&str>) -> Option<String> {
+/// A header field by its name, which SIPp wants with its colon; of what is no name, the line that begins with it.
+fn header_field(element: &Element<'_>, header: Option<&str>, occurrence: usize) -> Option<Within> {
     let Some(header) = header else {
         element.problem("search_in=\"hdr\" needs an attribute header=\"…\"");
         return None;
@@ -482,8 +531,16 @@ fn header_name(element: &Element<'_>, header: Option<&str>) -> Option<String> {
     let name = header.trim().trim_end_matches(':').trim_end();
     let is_token = |octet: u8| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet);
     if name.is_empty() || !name.bytes().all(is_token) {
-        element.refuse("header", "the name of a header field");
-        return None;
+        element.remark(format_args!(
+            "header={header:?} is not the name of a header field: what follows it on the line that begins with it is taken, as with SIPp"
+        ));
+        return Some(Within::Line {
+            begin: header.to_owned(),
+            occurrence,
+        });
     }
-    Some(name.to_owned())
+    Some(Within::Header {
+        name: name.to_owned(),
+        occurrence,
+    })
 }

@@ -41,7 +41,8 @@ pub(super) fn pause(element: &Element<'_>, hold: &Pause) -> Option<Pause> {
 }
 
 fn time(element: &Element<'_>, milliseconds: f64) -> Option<Duration> {
-    let time = Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
+    // Less than none is none.
+    let time = Duration::try_from_secs_f64(milliseconds.max(0.0) / 1000.0).ok();
     if time.is_none() {
         element.problem(format_args!("a pause of {milliseconds} milliseconds"));
     }

@@ -50,10 +50,16 @@ struct Attribute {
     line: usize,
     /// Whether there is white space before it. Without, SIPp does not find it.
     is_apart: bool,
+    /// Whether its value has no quotes, so that nobody can say where it ends.
+    is_unquoted: bool,
 }
 
-/// Parses the text of a file; `None` where it is not as SIPp has it.
-pub(super) fn parsed(text: &str, problems: &mut Problems) -> Option<Document> {
+/// Parses the text of a file; `None` where it is not as SIPp has it. Where reading ends before the file does is a remark.
+pub(super) fn parsed(
+    text: &str,
+    problems: &mut Problems,
+    remarks: &mut Problems,
+) -> Option<Document> {
     let mut reader = Reader {
         text,
         at: 0,
@@ -62,7 +68,16 @@ pub(super) fn parsed(text: &str, problems: &mut Problems) -> Option<Document> {
         open: Vec::new(),
     };
     match reader.read() {
-        Ok(()) => Some(reader.document),
+        Ok(end) => {
+            if let Some(reason) = end {
+                let line = reader.lines.line(reader.at);
+                remarks.add(
+                    line,
+                    format_args!("{reason}: the scenario ends here, as with SIPp"),
+                );
+            }
+            Some(reader.document)
+        }
         Err(message) => {
             let line = reader.lines.line(reader.at);
             problems.add(line, format_args!("this is not XML: {message}"));
@@ -85,30 +100,76 @@ impl<'t> Reader<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    fn read(&mut self) -> Result<(), String> {
+    /// Reads to the end, or to where SIPp reads no further: then why.
+    fn read(&mut self) -> Result<Option<String>, String> {
         while let Some(next) = memchr::memchr(b'<', self.rest().as_bytes()) {
             self.at += next;
             let rest = self.rest();
-            if rest.starts_with("<!--") {
-                self.skip_behind("-->", "a comment has no end: \"-->\"")?;
-            } else if rest.starts_with("<![CDATA[") {
-                self.character_data()?;
-            } else if rest.starts_with("<?") {
-                self.skip_behind("?>", "\"<?\" has no end: \"?>\"")?;
-            } else if rest.starts_with("<!") {
-                self.skip_behind(">", "\"<!\" has no end: \">\"")?;
-            } else if rest.starts_with("</") {
+            let is_begun = !self.document.nodes.is_empty();
+            if rest.starts_with("</") {
+                if self.open.is_empty() && is_begun {
+                    return Ok(Some(
+                        "an end tag stands behind the outermost element".to_owned(),
+                    ));
+                }
                 self.end_tag()?;
-            } else {
-                self.start_tag()?;
+                continue;
+            }
+            let end = match rest {
+                _ if rest.starts_with("<!--") => ("-->", "a comment has no end: \"-->\""),
+                _ if rest.starts_with("<![CDATA[") => ("]]>", "<![CDATA[ has no end: \"]]>\""),
+                _ if rest.starts_with("<?") => ("?>", "\"<?\" has no end: \"?>\""),
+                _ if rest.starts_with("<!") => (">", "\"<!\" has no end: \">\""),
+                _ if !self.has_end() => (
+                    "",
+                    "\"<\" begins no tag: another \"<\" comes before a \">\"",
+                ),
+                _ => {
+                    self.start_tag()?;
+                    continue;
+                }
+            };
+            let (end, reason) = end;
+            let length = memchr::memmem::find(rest.as_bytes(), end.as_bytes());
+            let Some(length) = length.filter(|_| !end.is_empty()) else {
+                return match is_begun {
+                    true => Ok(Some(reason.to_owned())),
+                    false => Err(reason.to_owned()),
+                };
+            };
+            if rest.starts_with("<![CDATA[") {
+                self.keep_text(length);
+            }
+            self.at += length + end.len();
+        }
+        match self.open.as_slice() {
+            _ if self.document.nodes.is_empty() => Err("there is no element".to_owned()),
+            [_, .., innermost] => Ok(Some(format!("<{}> has no end", self.name_of(*innermost)))),
+            // The end of the outermost element may be missing.
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the tag that begins here ends before another one begins, or ends the file.
+    fn has_end(&self) -> bool {
+        let octets = self.text.as_bytes();
+        let mut at = self.at + 1;
+        while let Some(octet) = octets.get(at) {
+            match octet {
+                b'>' => return true,
+                b'<' => {
+                    let comment = octets.get(at..).unwrap_or_default();
+                    let end = memchr::memmem::find(comment, b"-->");
+                    match end.filter(|_| comment.starts_with(b"<!--")) {
+                        Some(end) => at += end + "-->".len(),
+                        None => return false,
+                    }
+                }
+                b'"' => at = end_of_value(octets, at + 1, b'"').unwrap_or(octets.len()) + 1,
+                _ => at += 1,
             }
         }
-        // The end of the outermost element may be missing.
-        match self.open.as_slice() {
-            [_, .., innermost] => Err(format!("<{}> has no end", self.name_of(*innermost))),
-            _ if self.document.nodes.is_empty() => Err("there is no element".to_owned()),
-            _ => Ok(()),
-        }
+        true
     }
 
     fn name_of(&self, node: usize) -> &str {
@@ -123,18 +184,17 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn character_data(&mut self) -> Result<(), String> {
+    /// Keeps the character data that begin here, up to this distance.
+    fn keep_text(&mut self, length: usize) {
         const BEGIN: usize = "<![CDATA[".len();
         let begin = self.at + BEGIN;
-        self.skip_behind("]]>", "<![CDATA[ has no end: \"]]>\"")?;
-        let text = self.text.get(begin..self.at - "]]>".len());
+        let text = self.text.get(begin..self.at + length);
         let line = self.lines.line(begin);
         let node = self.open.last();
         if let Some(node) = node.and_then(|node| self.document.nodes.get_mut(*node)) {
             let text = text.unwrap_or_default().to_owned();
             node.text.get_or_insert((text, line));
         }
-        Ok(())
     }
 
     fn end_tag(&mut self) -> Result<(), String> {
@@ -240,7 +300,15 @@ impl<'t> Reader<'t> {
         let value = match self.rest().as_bytes().first() {
             Some(quote @ (b'"' | b'\'')) if is_given => Some(self.value(*quote, &name)?),
             Some(_) if is_given => {
-                return Err(format!("the value of {name} is not in quotes"));
+                let is_end = |octet: u8| octet.is_ascii_whitespace() || b"/>".contains(&octet);
+                self.take_until(is_end);
+                return Ok(Attribute {
+                    name,
+                    value: None,
+                    line,
+                    is_apart,
+                    is_unquoted: true,
+                });
             }
             _ => {
                 self.at = behind_name;
@@ -252,22 +320,15 @@ impl<'t> Reader<'t> {
             value,
             line,
             is_apart,
+            is_unquoted: false,
         })
     }
 
     /// A value in quotes, in which a backslash takes the meaning of a quote away.
     fn value(&mut self, quote: u8, name: &str) -> Result<String, String> {
         let begin = self.at + 1;
-        let octets = self.text.as_bytes();
-        let mut end = begin;
-        loop {
-            match octets.get(end) {
-                None => return Err(format!("the value of {name} has no closing quote")),
-                Some(b'\\') if quote == b'"' => end += 2,
-                Some(octet) if *octet == quote => break,
-                Some(_) => end += 1,
-            }
-        }
+        let end = end_of_value(self.text.as_bytes(), begin, quote)
+            .ok_or_else(|| format!("the value of {name} has no closing quote"))?;
         self.at = end + 1;
         Ok(unescaped(self.text.get(begin..end).unwrap_or_default()))
     }
@@ -278,6 +339,18 @@ impl<'t> Reader<'t> {
         let end = rest.bytes().position(is_end).unwrap_or(rest.len());
         self.at += end;
         rest.get(..end).unwrap_or_default()
+    }
+}
+
+/// Where a value ends that begins here.
+fn end_of_value(octets: &[u8], begin: usize, quote: u8) -> Option<usize> {
+    let mut at = begin;
+    loop {
+        match octets.get(at)? {
+            b'\\' if quote == b'"' => at += 2,
+            octet if *octet == quote => return Some(at),
+            _ => at += 1,
+        }
     }
 }
 
@@ -387,8 +460,12 @@ impl<'f> Element<'f> {
     pub(super) fn attribute(&self, name: &'static str) -> Option<&'f str> {
         self.asked.borrow_mut().push(name);
         let mut attributes = self.node.attributes.iter();
-        let found = attributes.find(|known| known.name == name && known.is_apart);
-        found.and_then(|attribute| attribute.value.as_deref())
+        let found = attributes.find(|known| known.name == name && known.is_apart)?;
+        if found.is_unquoted {
+            let message = format_args!("the value of {name} is not in quotes");
+            self.file.problems.borrow_mut().add(found.line, message);
+        }
+        found.value.as_deref()
     }
 
     /// An attribute that has to be there.
@@ -432,6 +509,27 @@ impl<'f> Element<'f> {
             self.refuse(name, "a number");
         }
         number
+    }
+
+    /// An attribute that is a whole number as C has them: octal behind `0`, hexadecimal behind `0x`.
+    pub(super) fn integer(&self, name: &'static str) -> Option<i64> {
+        let text = self.attribute(name)?.trim();
+        let (digits, is_negative) = match text.strip_prefix('-') {
+            Some(digits) => (digits, true),
+            None => (text.strip_prefix('+').unwrap_or(text), false),
+        };
+        let lower = digits.to_ascii_lowercase();
+        let number = match (lower.strip_prefix("0x"), lower.strip_prefix('0')) {
+            (Some(digits), _) => i64::from_str_radix(digits, 16),
+            (None, Some(digits)) if !digits.is_empty() => i64::from_str_radix(digits, 8),
+            _ => digits.parse(),
+        };
+        if number.is_err() {
+            self.refuse(name, "a whole number");
+        }
+        number
+            .ok()
+            .map(|number| if is_negative { -number } else { number })
     }
 
     /// An attribute that is a number with a fraction.
@@ -508,8 +606,9 @@ mod tests {
 
     fn read(text: &str) -> Result<File, String> {
         let mut problems = Problems::of(text.as_bytes());
-        match parsed(text, &mut problems) {
-            Some(document) => Ok(File::new(document, problems, Problems::of(text.as_bytes()))),
+        let mut remarks = Problems::of(text.as_bytes());
+        match parsed(text, &mut problems, &mut remarks) {
+            Some(document) => Ok(File::new(document, problems, remarks)),
             None => Err(problems.into_found().remove(0).message),
         }
     }
@@ -570,21 +669,60 @@ mod tests {
     }
 
     #[test]
+    fn reading_ends_where_sipp_reads_no_further() {
+        let x = "<x>1</x>";
+        for (text, line, reason) in [
+            ("a < b\n<c/></a>", 1, "begins no tag"),
+            ("a <- b\n<c/></a>", 1, "begins no tag"),
+            ("\n<!-- c <c/></a>", 2, "a comment has no end"),
+            ("\n<![CDATA[ b <c/></a>", 2, "has no end"),
+            ("</a></a><c/>", 1, "behind the outermost"),
+            ("</a> c\n < b <c/>", 2, "begins no tag"),
+        ] {
+            let file = read(&format!("<a>{x}{text}")).unwrap();
+            let children = file.root().unwrap().children();
+            let names: Vec<_> = children.map(|child| child.name().to_owned()).collect();
+            assert_eq!(names, ["x"], "{text}");
+            let remarks = file.remarks.into_inner().into_found();
+            assert_eq!(remarks.len(), 1, "{text}");
+            assert_eq!(remarks[0].line, line, "{text}");
+            assert!(
+                remarks[0].message.contains(reason),
+                "{}",
+                remarks[0].message
+            );
+        }
+        // Text behind the end is not even told.
+        let file = read("<a><x>a < b</x><c/></a> text > text").unwrap();
+        assert_eq!(file.root().unwrap().children().count(), 1);
+        let file = read("<a><x/></a> text > text").unwrap();
+        assert!(file.remarks.into_inner().is_empty());
+        let file = read("<a><x><c>").unwrap();
+        assert_eq!(file.root().unwrap().children().count(), 1);
+    }
+
+    #[test]
+    fn a_value_without_quotes_is_wrong_where_somebody_asks_for_it() {
+        let file = read("<a b=c d=\"e\"></a>").unwrap();
+        assert_eq!(file.root().unwrap().attribute("d"), Some("e"));
+        assert!(file.problems.borrow().is_empty());
+        assert_eq!(file.root().unwrap().attribute("b"), None);
+        assert!(!file.problems.borrow().is_empty());
+    }
+
+    #[test]
     fn what_is_wrong_is_told() {
         for (text, message) in [
             ("", "there is no element"),
             ("<a><b></a>", "</a> where </b> is expected"),
-            ("<a><b>", "<b> has no end"),
             ("<a/><b/>", "behind the outermost element"),
             ("</a>", "no element is open"),
-            ("<a><!-- b", "a comment has no end"),
-            ("<a><![CDATA[ b", "has no end"),
+            ("<!-- b", "a comment has no end"),
             ("<a b=\"c></a>", "no closing quote"),
             ("<a b=\"c\\", "no closing quote"),
-            ("<a b=c></a>", "not in quotes"),
-            ("<a <b/></a>", "its end or a quote is missing"),
             ("<a b", "the tag <a has no end"),
             ("<a>< b/></a>", "without the name"),
+            ("<a <b/></a>", "begins no tag"),
         ] {
             let error = read(text).map(|_| ()).unwrap_err();
             assert!(error.contains(message), "{text}: {error}");

@@ -83,7 +83,7 @@ impl ScriptReader {
         (builder(pieces).into_text(), before)
     }
 
-    fn template_parts(
+    pub(super) fn template_parts(
         &mut self,
         parts: &[Part],
         before: &mut Vec<Action>,
@@ -112,6 +112,15 @@ impl ScriptReader {
         if let Some(text) = self.constant(&keyword.name) {
             return Some(TemplatePart::Literal(text.as_bytes().into()));
         }
+        if keyword.name == "file" {
+            return match self.file(keyword) {
+                Ok(octets) => Some(TemplatePart::Literal(octets.into())),
+                Err(message) => {
+                    problems.add(keyword.line, message);
+                    None
+                }
+            };
+        }
         match self.slot(keyword, before, problems) {
             Ok(slot) => Some(TemplatePart::Slot(slot)),
             Err(message) => {
@@ -129,6 +138,10 @@ impl ScriptReader {
         // How many users there are is SIPp's alone.
         if name == "users" {
             return Some("-1");
+        }
+        // As without `-tdmmap`, with which SIPp gives each call a circuit.
+        if name == "tdmmap" {
+            return Some("0.0.0/0");
         }
         if let Some(constant) = cryptography(name) {
             return Some(constant);
@@ -149,7 +162,7 @@ impl ScriptReader {
             return Ok(Slot::Variable(self.assembly.variable(variable)));
         }
         if let Some(column) = name.strip_prefix("field") {
-            return field(column, keyword);
+            return self.field(column, keyword, before, problems);
         }
         let slot = match name {
             "service" => Slot::Peer,
@@ -207,6 +220,19 @@ impl ScriptReader {
             0 => slot,
             offset => Slot::Plus(Box::new(slot), offset),
         })
+    }
+
+    /// `[file name=…]`: what is in the file when the scenario is read.
+    fn file(&self, keyword: &Keyword) -> Result<Vec<u8>, String> {
+        const LONGEST: usize = 60_000;
+        let Some([Part::Literal(name)]) = keyword.parameter("name") else {
+            return Err("[file] needs a parameter name=…, without keywords".to_owned());
+        };
+        let octets = self.companions.read(&String::from_utf8_lossy(name))?;
+        match octets.len() > LONGEST {
+            true => Err(format!("the file of [file] has more than {LONGEST} octets")),
+            false => Ok(octets),
+        }
     }
 
     /// `[fill text=… variable=…]`.
@@ -270,7 +296,7 @@ impl ScriptReader {
         if let Ok(pattern) = crate::scenario::expression::compiled(pattern) {
             before.push(Action::Extract {
                 within,
-                pattern,
+                pattern: pattern.into(),
                 into: vec![variable],
                 check: None,
             });
@@ -299,23 +325,6 @@ fn cryptography(name: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-/// `[field3]`.
-fn field(column: &str, keyword: &Keyword) -> Result<Slot, String> {
-    if !keyword.parameters.is_empty() {
-        return Err(
-            "[field…] with a file or line is not supported: the row is the user's in the file of users"
-                .to_owned(),
-        );
-    }
-    let column = column.parse().map_err(|_| {
-        format!(
-            "[{}]: columns are numbers from 0, as in [field0]",
-            keyword.name
-        )
-    })?;
-    Ok(Slot::Field(column))
 }
 
 /// `[last_Via:]`, and what is not known.
@@ -371,7 +380,7 @@ fn unindented(text: &str, line: usize) -> (String, usize) {
 }
 
 /// Pieces in order. A slot of whole lines has their ends, so the one behind it goes.
-fn builder(pieces: Vec<TemplatePart>) -> TemplateBuilder {
+pub(super) fn builder(pieces: Vec<TemplatePart>) -> TemplateBuilder {
     let mut builder = Template::builder();
     let mut is_behind_lines = false;
     for piece in pieces {

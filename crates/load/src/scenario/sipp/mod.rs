@@ -7,6 +7,7 @@
 mod action;
 mod distribution;
 mod document;
+mod injection;
 mod keyword;
 mod message;
 mod posix;
@@ -18,8 +19,11 @@ use sip::Method;
 use self::document::{Element, File};
 use super::assembly::{Assembly, Awaited, Next, Presence};
 use super::problem::{Problem, Problems, hint};
-use super::{METHODS, Options, expression};
-use crate::script::{Action, Condition, Expected, Pause, Script, Send, Step};
+use super::{Companions, METHODS, Options, expression};
+use crate::script::{
+    Action, Comparison, Condition, Expected, Pause, Script, Send, Slot, Step, TemplateBuilder,
+    Variable,
+};
 
 /// What a file says.
 #[derive(Debug, Default)]
@@ -46,6 +50,29 @@ const SHOWN: [&str; 7] = [
 /// The label behind the last command: no file can have a name with this character.
 const THE_END: &str = "\0";
 
+/// The variable of `<jump>`, and how many commands it reaches.
+const JUMP: &str = "\0jump";
+const MOST_JUMPS: usize = 500;
+
+/// The label before a command, for `<jump>`.
+fn numbered(command: usize) -> String {
+    format!("\0{command}")
+}
+
+/// Whether a command has a number of its own.
+fn is_counted(element: &Element<'_>) -> bool {
+    matches!(
+        element.name(),
+        "send" | "recv" | "pause" | "nop" | "sendCmd" | "recvCmd" | "timewait"
+    )
+}
+
+/// Whether a command has this action.
+fn has_jump(element: &Element<'_>) -> bool {
+    let mut actions = element.children().flat_map(|action| action.children());
+    actions.any(|action| action.name() == "jump")
+}
+
 /// A scenario while it is read.
 struct ScriptReader {
     assembly: Assembly,
@@ -59,16 +86,25 @@ struct ScriptReader {
     ends_call: bool,
     /// Keywords of the run: `-key NAME VALUE`.
     keywords: Vec<(String, String)>,
+    companions: Companions,
+    tables: injection::Tables,
+    /// How many commands there are that `<jump>` counts, and how many have been read.
+    commands: usize,
+    commands_read: usize,
+    has_jumps: bool,
+    /// Whether an action of the command that is read jumps.
+    jumps: bool,
 }
 
 /// Reads the octets of a file.
 pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
     let text = document::decoded(octets);
     let mut problems = Problems::of(octets);
-    let Some(document) = document::parsed(&text, &mut problems) else {
+    let mut remarks = Problems::of(octets);
+    let Some(document) = document::parsed(&text, &mut problems, &mut remarks) else {
         return (Read::default(), problems);
     };
-    let file = File::new(document, problems, Problems::of(octets));
+    let file = File::new(document, problems, remarks);
     let Some(root) = file.root() else {
         return (Read::default(), file.problems.into_inner());
     };
@@ -80,6 +116,12 @@ pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
         expressions: 0,
         ends_call: false,
         keywords: options.keywords.clone(),
+        companions: options.companions.clone(),
+        tables: injection::Tables::new(),
+        commands: root.children().filter(is_counted).count(),
+        commands_read: 0,
+        has_jumps: root.children().any(|command| has_jump(&command)),
+        jumps: false,
     };
     let name = root.attribute("name").map(str::to_owned);
     if root.name() == "scenario" {
@@ -114,6 +156,14 @@ impl ScriptReader {
 
     fn command(&mut self, element: &Element<'_>) {
         element.ignore(&SHOWN);
+        if is_counted(element) {
+            let number = self.commands_read;
+            self.commands_read += 1;
+            // Only where something may lead there: before a label messages are no longer waited for together.
+            if self.has_jumps {
+                self.assembly.label(&numbered(number), element.line());
+            }
+        }
         match element.name() {
             "send" => self.send(element),
             "recv" => self.receive(element),
@@ -262,6 +312,12 @@ impl ScriptReader {
             timeout,
             on_timeout,
         };
+        let jumps = self.jumps_now();
+        if !jumps.is_empty() && awaited.presence != Presence::Required {
+            element.remark(
+                "<jump> behind an optional message is not followed: next=\"…\" leads to a label",
+            );
+        }
         let problems = &mut element.file.problems.borrow_mut();
         self.assembly.only_if(
             only_if.as_slice(),
@@ -269,6 +325,11 @@ impl ScriptReader {
             problems,
             |assembly, problems| {
                 assembly.expect(awaited.clone(), problems);
+                if awaited.presence == Presence::Required {
+                    for next in &jumps {
+                        assembly.jump(next, awaited.line, problems);
+                    }
+                }
             },
         );
     }
@@ -276,14 +337,19 @@ impl ScriptReader {
     fn expected(&mut self, element: &Element<'_>) -> Vec<Expected> {
         let transaction = element.attribute("response_txn");
         let is_expression = element.flag("regexp_match");
-        let response = element.attribute("response");
+        let response = element.attribute("response").map(str::trim);
+        let response = response.filter(|status| !matches!(*status, "" | "0"));
         let request = element.attribute("request");
         if response.is_none() && request.is_none() {
-            element.problem("<recv> needs response=\"STATUS\" or request=\"METHOD\"");
+            element.remark("no message is what this <recv> waits for: response=\"STATUS\" or request=\"METHOD\" is missing");
         }
         let mut expected = Vec::new();
         if response.is_some() {
-            if let Some(status @ 100..=699) = element.number("response") {
+            let status = element.integer("response");
+            if status.is_some_and(|status| !(100..=699).contains(&status)) {
+                element.remark("no response has this status: it is from 100 to 699");
+            }
+            if let Some(Ok(status)) = status.map(u16::try_from) {
                 let method = transaction.and_then(|name| {
                     let mut known = self.transactions.iter().rev();
                     let found = known.find(|(known, _)| known == name);
@@ -298,8 +364,6 @@ impl ScriptReader {
                     statuses: status..=status,
                     method,
                 });
-            } else {
-                element.refuse("response", "a status from 100 to 699");
             }
         }
         match request {
@@ -342,6 +406,7 @@ impl ScriptReader {
         if std::mem::take(&mut self.ends_call) {
             steps.push(Step::Complete);
         }
+        let jumps = self.jumps_now();
         let only_if = self.condition(element);
         let next = self.next(element);
         let line = element.line();
@@ -351,10 +416,41 @@ impl ScriptReader {
                 for step in steps {
                     assembly.push(step, line, problems);
                 }
-                if let Some(next) = &next {
+                for next in jumps.iter().chain(&next) {
                     assembly.jump(next, line, problems);
                 }
             });
+    }
+
+    /// Where `<jump>` counts from.
+    fn jump_variable(&mut self) -> Variable {
+        self.assembly.variable(JUMP)
+    }
+
+    /// What follows a command with a `<jump>`: a way to each command, for the number that the variable has.
+    fn jumps_now(&mut self) -> Vec<Next> {
+        if !std::mem::take(&mut self.jumps) {
+            return Vec::new();
+        }
+        let variable = self.jump_variable();
+        let equals = |number: usize| Condition::Compares {
+            left: TemplateBuilder::default()
+                .slot(Slot::Variable(variable))
+                .into_text(),
+            comparison: Comparison::Equal,
+            right: TemplateBuilder::default()
+                .literal(number.to_string())
+                .into_text(),
+        };
+        // A jump behind the last command ends the call.
+        let ends = (0..self.commands).map(|number| (number, numbered(number)));
+        let ends = ends.chain([(self.commands, THE_END.to_owned())]);
+        ends.take(MOST_JUMPS)
+            .map(|(number, label)| Next {
+                label,
+                when: vec![equals(number)],
+            })
+            .collect()
     }
 
     /// When a command is carried out at all.
@@ -386,11 +482,8 @@ impl ScriptReader {
     /// The share of messages that are lost, given in per cent.
     fn loss(&self, element: &Element<'_>) -> f64 {
         match element.real("lost") {
-            Some(percent) if (0.0..=100.0).contains(&percent) => percent / 100.0,
-            Some(_) => {
-                element.refuse("lost", "per cent, 0 to 100,");
-                0.0
-            }
+            // Beyond 100 all are lost, below 0 none.
+            Some(percent) => (percent / 100.0).clamp(0.0, 1.0),
             None => 0.0,
         }
     }

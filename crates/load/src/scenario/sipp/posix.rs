@@ -15,6 +15,8 @@ pub(super) struct Translated {
     pub(super) text: String,
     /// Letters behind a backslash that mean something in other tools, but here only themselves.
     pub(super) letters: Vec<char>,
+    /// Whether it refers back to its groups.
+    pub(super) refers_back: bool,
 }
 
 /// Writes a POSIX extended expression, with what glibc adds to it, in the syntax of the `regex` crate.
@@ -32,6 +34,7 @@ pub(super) fn translated(posix: &str) -> Result<Translated, String> {
         is_repeated: false,
         groups: Vec::new(),
         letters: Vec::new(),
+        refers_back: false,
     };
     while let Some(character) = expression.rest.next() {
         expression.translate(character)?;
@@ -39,6 +42,7 @@ pub(super) fn translated(posix: &str) -> Result<Translated, String> {
     Ok(Translated {
         text: expression.text,
         letters: expression.letters,
+        refers_back: expression.refers_back,
     })
 }
 
@@ -52,6 +56,7 @@ struct Expression<'p> {
     /// Where groups that are open begin.
     groups: Vec<usize>,
     letters: Vec<char>,
+    refers_back: bool,
 }
 
 impl Expression<'_> {
@@ -219,7 +224,9 @@ impl Expression<'_> {
                 self.atom = None;
             }
             '1'..='9' => {
-                return Err(format!("\\{escaped}, a back-reference, is not supported"));
+                self.refers_back = true;
+                // In parentheses, so that a digit behind it is none of its number.
+                self.atom(|text| text.extend(['(', '?', ':', '\\', escaped, ')']));
             }
             other => {
                 if other.is_ascii_alphanumeric() {
@@ -289,10 +296,15 @@ mod tests {
         assert_eq!(text(r"\.\[\<\`").as_deref(), Ok(r"\.\[\<\A"));
         let digits = translated(r"\d+ \x").unwrap();
         assert_eq!(
-            (digits.text.as_str(), digits.letters),
+            (digits.text.as_str(), digits.letters.clone()),
             ("d+ x", vec!['d', 'x'])
         );
-        assert!(translated(r"(a)\1").is_err());
+        let back = translated(r"(a)\1*").unwrap();
+        assert_eq!(
+            (back.text.as_str(), back.refers_back),
+            (r"(a)(?:\1)*", true)
+        );
+        assert!(!digits.refers_back);
         assert!(translated("\\").is_err());
     }
 }

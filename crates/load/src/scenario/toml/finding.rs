@@ -72,7 +72,7 @@ impl ScriptReader {
         into.push(variable);
         Some(Action::Extract {
             within,
-            pattern,
+            pattern: pattern.into(),
             into,
             check: is_required.then_some(Check::Matches),
         })
@@ -206,7 +206,7 @@ impl ScriptReader {
         match subject? {
             Subject::Within(within) => Some(Action::Extract {
                 within: within.clone(),
-                pattern: pattern?,
+                pattern: pattern?.into(),
                 into: Vec::new(),
                 check: Some(check),
             }),

@@ -11,4 +11,5 @@ mod hostile;
 mod redirections;
 mod registrations;
 mod sipp;
+mod sipp_kinds;
 mod world;
