@@ -19,8 +19,6 @@ pub(super) struct Meter {
     is_over: AtomicBool,
     /// How often it has been looked at since a limit was reached.
     looks: AtomicU32,
-    /// A call is ended by an error, and every instruction is looked at.
-    is_unwinding: AtomicBool,
     stopwatch: Option<Stopwatch>,
     origin: Option<Instant>,
     /// When the call is to be done, in nanoseconds from `origin`: when half of its time is over.
@@ -41,7 +39,6 @@ impl Meter {
             left: AtomicI64::new(0),
             is_over: AtomicBool::new(false),
             looks: AtomicU32::new(0),
-            is_unwinding: AtomicBool::new(false),
             stopwatch,
             origin: stopwatch.map(|clocks| (clocks.now)()),
             deadline: AtomicU64::new(0),
@@ -50,9 +47,8 @@ impl Meter {
         }
     }
 
-    /// A call begins or goes on, and may use so many instructions. Returns whether every instruction is looked at, since the
-    /// last call was ended by an error.
-    pub(super) fn start(&self, instructions: u64) -> bool {
+    /// A call begins or goes on, and may use so many instructions.
+    pub(super) fn start(&self, instructions: u64) {
         let left = i64::try_from(instructions).unwrap_or(i64::MAX);
         self.left.store(left, Relaxed);
         self.is_over.store(false, Relaxed);
@@ -62,7 +58,6 @@ impl Meter {
             self.deadline.store(deadline, Relaxed);
             self.processor_deadline.store(0, Relaxed);
         }
-        self.is_unwinding.swap(false, Relaxed)
     }
 
     /// The script is loaded: it may use so many instructions, and takes the time that it takes.
@@ -91,11 +86,6 @@ impl Meter {
     pub(super) fn is_left_alone(&self) -> bool {
         const ATTEMPTS: u32 = 4;
         self.looks.fetch_add(1, Relaxed) < ATTEMPTS
-    }
-
-    /// A call is ended by an error. Returns whether that is new.
-    pub(super) fn begin_unwinding(&self) -> bool {
-        !self.is_unwinding.swap(true, Relaxed)
     }
 
     /// Whether a limit has been reached in this call.

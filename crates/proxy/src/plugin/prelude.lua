@@ -48,10 +48,39 @@ function coroutine.wrap(f)
   return function(...) return results(resumed(co, resume(co, ...))) end
 end
 
--- Finalizers run where no limit counts.
+-- Functions for __gc, and those for __close on the way of an error, run where no limit counts. So that a script cannot add
+-- them to a metatable later, what Lua looks into is a copy.
+local EVENTS = {
+  "__add", "__band", "__bnot", "__bor", "__bxor", "__call", "__concat", "__div", "__eq", "__idiv", "__index", "__le", "__len",
+  "__lt", "__metatable", "__mod", "__mode", "__mul", "__name", "__newindex", "__pairs", "__pow", "__shl", "__shr", "__sub",
+  "__tostring", "__unm",
+}
+local get_metatable = getmetatable
+-- The copy of a script's metatable, and the metatable of a copy.
+local copies, originals = set_metatable({}, { __mode = "k" }), set_metatable({}, { __mode = "k" })
+
 function _G.setmetatable(object, metatable)
-  if type(metatable) == "table" and rawget(metatable, "__gc") ~= nil then error("__gc is not allowed", 2) end
-  return set_metatable(object, metatable)
+  if type(metatable) ~= "table" then return set_metatable(object, metatable) end
+  if rawget(metatable, "__gc") ~= nil then error("__gc is not allowed", 2) end
+  if rawget(metatable, "__close") ~= nil then error("__close is not allowed", 2) end
+  local copy = copies[metatable]
+  if not copy then
+    copy = {}
+    copies[metatable], originals[copy] = copy, metatable
+  end
+  for at = 1, #EVENTS do
+    local event = EVENTS[at]
+    copy[event] = rawget(metatable, event)
+  end
+  return set_metatable(object, copy)
+end
+
+function _G.getmetatable(object)
+  -- That of all texts, and those of files, are nobody's to change.
+  if type(object) == "string" then return { __index = string } end
+  if type(object) == "userdata" then return false end
+  local metatable = get_metatable(object)
+  return originals[metatable] or metatable
 end
 
 local function loaded(f, ...)

@@ -113,7 +113,7 @@ impl State {
         // What a hook is called with has a destructor, and is freed a cycle later. With Lua's pause of 200, each cycle would
         // wait for as much as the one before has left, and a little more.
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(130)));
-        set_meter(&lua, context, Meter::STEP)?;
+        set_meter(&lua, context)?;
         context
             .meter
             .start_loading(limits.instructions.saturating_mul(LOADING));
@@ -306,11 +306,7 @@ impl State {
     /// Runs a call until it ends, asks something that is not known here, or fails.
     fn go_on(&self, mut call: Call, mut words: MultiValue) -> Outcome {
         loop {
-            if self.context.meter.start(call.instructions_left)
-                && let Err(error) = set_meter(&self.lua, &self.context, Meter::STEP)
-            {
-                return self.failed(&error);
-            }
+            self.context.meter.start(call.instructions_left);
             let yielded = call.thread.resume::<MultiValue>(words);
             call.instructions_left = self.context.meter.left();
             let yielded = match yielded {
@@ -377,13 +373,12 @@ enum Asked {
     Answered(MultiValue),
 }
 
-/// Has the meter looked at every so many instructions: in the thread that runs, and in threads that are made from now on.
-fn set_meter(lua: &Lua, context: &Arc<Context>, step: u32) -> Result<()> {
+/// Has the meter looked at every so many instructions.
+fn set_meter(lua: &Lua, context: &Arc<Context>) -> Result<()> {
     let metered = Arc::clone(context);
-    let triggers = HookTriggers::new().every_nth_instruction(step);
-    lua.set_global_hook(triggers, move |lua, running| {
-        let meter = &metered.meter;
-        if meter.charge(u64::from(step)) {
+    let triggers = HookTriggers::new().every_nth_instruction(Meter::STEP);
+    lua.set_global_hook(triggers, move |_, running| {
+        if metered.meter.charge(u64::from(Meter::STEP)) {
             return Ok(VmState::Continue);
         }
         let line = running.current_line();
@@ -391,15 +386,11 @@ fn set_meter(lua: &Lua, context: &Arc<Context>, step: u32) -> Result<()> {
             metered.set_over_at(format!("{file}:{line}"));
         }
         // A coroutine that is left cannot catch that, nor run anything on its way out. Within a function in C it cannot be
-        // left: there an error ends it. Variables to be closed run functions on the way of the error: each is to end with
-        // its first instruction, or it could bring forth others.
-        if meter.is_left_alone() {
-            return Ok(VmState::Yield);
+        // left: there an error ends it.
+        match metered.meter.is_left_alone() {
+            true => Ok(VmState::Yield),
+            false => Err(Error::runtime(OVER)),
         }
-        if meter.begin_unwinding() {
-            set_meter(lua, &metered, 1)?;
-        }
-        Err(Error::runtime(OVER))
     })
 }
 
