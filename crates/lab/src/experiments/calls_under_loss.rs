@@ -364,3 +364,42 @@ fn relative_plot(points: &[Point]) -> Plot {
     }
     plot
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The claim of Pang 2003, at 5 % too: medians of five seeds.
+    #[test]
+    fn over_sctp_at_least_as_many_calls_are_completed_as_over_udp() {
+        const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
+        let delay = Duration::from_millis(25);
+        for loss_percent in [5.0, 10.0, 20.0, 30.0] {
+            let median = |way| {
+                let trials = SEEDS.map(|seed| {
+                    let context = Context::hidden("calls-under-loss", seed, true);
+                    let scenario = Scenario {
+                        way,
+                        users: USERS,
+                        delay,
+                        loss: loss_percent / 100.0,
+                        lasts: Duration::from_secs(15),
+                    };
+                    let outcomes = one_proxy::run_scenarios(On::Sim, &context, &[scenario]);
+                    outcomes.expect("it goes on")
+                });
+                let point = Point {
+                    way,
+                    loss_percent,
+                    trials: trials.flatten().collect(),
+                };
+                point.median()
+            };
+            let (udp, sctp) = (median(UDP), median(SIGNALLING));
+            assert!(
+                sctp >= udp,
+                "{loss_percent} %, {delay:?}: {sctp} calls/s over SCTP, {udp} over UDP"
+            );
+        }
+    }
+}

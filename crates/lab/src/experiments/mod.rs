@@ -11,6 +11,7 @@ mod handshake;
 mod head_of_line;
 mod heartbeat;
 mod losses_by_region;
+mod multipath;
 mod server_under_load;
 mod single_session;
 mod streams_or_associations;
@@ -51,6 +52,7 @@ static ALL: &[&dyn Experiment] = &[
     &single_session::SingleSession,
     &calls_under_loss::CallsUnderLoss,
     &losses_by_region::LossesByRegion,
+    &multipath::Multipath,
     &server_under_load::ServerUnderLoad,
 ];
 

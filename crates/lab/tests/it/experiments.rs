@@ -48,6 +48,7 @@ experiments_that_run! {
     single_session: "single-session",
     calls_under_loss: "calls-under-loss",
     losses_by_region: "losses-by-region",
+    multipath: "multipath",
     server_under_load: "server-under-load",
 }
 
