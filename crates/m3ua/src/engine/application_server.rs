@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use super::config::{ApplicationServerConfig, PeerId};
+use super::config::{ApplicationServerConfig, KeySelection, PeerId};
+use super::key_table::normalize;
 use super::output::{AsState, AspState};
 use super::sls_shares::{SLS_VALUES, SlsShares};
 use crate::message::{ProtocolData, TrafficMode};
@@ -13,6 +14,8 @@ use crate::message::{ProtocolData, TrafficMode};
 #[derive(Debug)]
 pub(crate) struct ApplicationServer {
     pub(crate) config: ApplicationServerConfig,
+    /// Its routing key, written as all are that are the same.
+    normalized_key: Vec<KeySelection>,
     /// Whether it was made by a registration, and goes with the last ASP that is registered.
     pub(crate) is_dynamic: bool,
     /// Management does not let ASPs become active in it (section 4.7).
@@ -37,7 +40,10 @@ pub(crate) struct ApplicationServer {
 
 impl ApplicationServer {
     pub(crate) fn new(config: ApplicationServerConfig, is_dynamic: bool) -> ApplicationServer {
+        let mut normalized_key = config.routing_key.clone();
+        normalize(&mut normalized_key);
         ApplicationServer {
+            normalized_key,
             traffic_mode: config.traffic_mode,
             config,
             is_dynamic,
@@ -56,6 +62,11 @@ impl ApplicationServer {
 
     pub(crate) fn state(&self) -> AsState {
         self.state
+    }
+
+    /// Its routing key, in the form in which [`normalize`] writes it.
+    pub(crate) fn normalized_key(&self) -> &[KeySelection] {
+        &self.normalized_key
     }
 
     /// Whether messages for it can be taken: they are sent, or wait.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::config::{PeerId, Route, Via};
+use super::config::{AsId, PeerId, Route, Via};
 use super::point_code_map::PointCodeMap;
 use super::sls_shares::SlsShares;
 use crate::MaskedPointCode;
@@ -76,7 +76,13 @@ impl Gateway {
 
     /// Takes what it says. The smallest range that has a destination is always the latest that was said of it, as a larger
     /// one replaces those inside.
-    pub(crate) fn set(&mut self, range: MaskedPointCode, availability: Availability, max: usize) {
+    /// False when there is no room for it.
+    pub(crate) fn set(
+        &mut self,
+        range: MaskedPointCode,
+        availability: Availability,
+        max: usize,
+    ) -> bool {
         for inside in self.status.inside(range) {
             self.status.remove(inside);
         }
@@ -85,9 +91,14 @@ impl Gateway {
             .covering(range)
             .copied()
             .unwrap_or(Availability::Available);
-        if otherwise != availability && self.status.len() < max {
+        if otherwise == availability {
+            return true;
+        }
+        let has_room = self.status.len() < max;
+        if has_room {
             self.status.insert(range, availability);
         }
+        has_room
     }
 }
 
@@ -131,6 +142,15 @@ impl Destinations {
             .unwrap_or_default()
     }
 
+    /// The application servers whose routes have all of this range.
+    pub(crate) fn servers_of(&self, range: MaskedPointCode) -> impl Iterator<Item = AsId> {
+        let routes = self.routes.all_covering(range).flatten();
+        routes.filter_map(|route| match route.via {
+            Via::As(server) => Some(server),
+            Via::Sg(_) => None,
+        })
+    }
+
     /// The destinations of all routes.
     pub(crate) fn all(&self) -> Vec<MaskedPointCode> {
         self.routes.ranges()
@@ -152,14 +172,51 @@ impl Destinations {
         range: MaskedPointCode,
         max: usize,
         change: impl Fn(&mut Declared),
-    ) {
+    ) -> bool {
         let mut declared = self.declared.covering(range).copied().unwrap_or_default();
         change(&mut declared);
         for inside in self.declared.inside(range) {
             self.declared.remove(inside);
         }
-        if self.declared.len() < max {
+        let has_room = self.declared.len() < max;
+        if has_room {
             self.declared.insert(range, declared);
         }
+        has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PointCode;
+
+    fn range(mask: u8, value: u32) -> MaskedPointCode {
+        MaskedPointCode {
+            mask,
+            point_code: PointCode::new(value).expect("24 bits"),
+        }
+    }
+
+    /// A registration is compared with those that share its destination, not with all.
+    #[test]
+    fn few_application_servers_have_a_destination() {
+        let mut destinations = Destinations::default();
+        let all = (0..10_000).map(|number| (range(0, number), Via::As(AsId(number as usize))));
+        let larger = [
+            (range(3, 40), Via::As(AsId(10_000))),
+            (range(24, 0), Via::Sg(crate::SgId(0))),
+        ];
+        for (destination, via) in all.chain(larger) {
+            destinations.add_route(Route {
+                destination,
+                via,
+                priority: 0,
+            });
+        }
+        let of = |value| -> Vec<AsId> { destinations.servers_of(range(0, value)).collect() };
+        assert_eq!(of(41), [AsId(41), AsId(10_000)]);
+        assert_eq!(of(9_999), [AsId(9_999)]);
+        assert_eq!(of(10_000), []);
     }
 }

@@ -97,6 +97,17 @@ impl KeyTable {
     }
 }
 
+/// The same traffic is written the same way.
+pub(crate) fn normalize(key: &mut [KeySelection]) {
+    for selection in &mut *key {
+        selection.traffic.service_indicators.sort_unstable();
+        selection.traffic.service_indicators.dedup();
+        selection.traffic.opcs.sort_unstable();
+        selection.traffic.opcs.dedup();
+    }
+    key.sort_by(|a, b| a.traffic.cmp(&b.traffic));
+}
+
 /// Whether a message could match both.
 pub(crate) fn overlap(one: &KeySelection, other: &KeySelection) -> bool {
     let (a, b) = (&one.traffic, &other.traffic);

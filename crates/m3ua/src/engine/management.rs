@@ -125,7 +125,8 @@ impl SignallingProcess {
                 ranges.insert(range);
             }
             if let Some(gateway) = self.gateways.get_mut(gateway.0) {
-                gateway.set(range, availability, max);
+                let is_kept = gateway.set(range, availability, max);
+                self.statistics.forgotten += u64::from(!is_kept);
             }
         }
         self.update_audit(now, gateway);
@@ -154,6 +155,7 @@ impl SignallingProcess {
                             {
                                 gateway.congestion.insert(*range, level.unwrap_or_default());
                             }
+                            Some(1..) => self.statistics.forgotten += 1,
                             _ => gateway.congestion.remove(*range),
                         }
                     }
@@ -358,12 +360,20 @@ impl SignallingProcess {
         }
     }
 
+    /// The association with a peer is congested, or no longer. A destination is congested as long as any way to it is.
     pub(super) fn report_congestion(&mut self, peer: PeerId, is_congested: bool) {
-        let Some(state) = self.peers.get(peer.0) else {
+        let Some(state) = self.peers.get_mut(peer.0) else {
             return;
         };
-        let mut ways: Vec<Via> = state.gateway.map(Via::Sg).into_iter().collect();
-        ways.extend(state.members.keys().copied().map(Via::As));
+        if std::mem::replace(&mut state.is_congested, is_congested) == is_congested {
+            return;
+        }
+        let mut ways: Vec<Via> = state.ways().collect();
+        for other in self.peers.iter().filter(|it| it.is_congested) {
+            if !is_congested {
+                ways.retain(|way| !other.ways().any(|it| it == *way));
+            }
+        }
         let level = match is_congested {
             true => None,
             false => Some(0),
@@ -591,7 +601,8 @@ impl SignallingProcess {
         let max = self.config.max_destinations;
         if let Some(destinations) = self.destinations.get_mut(network.0) {
             for range in affected {
-                destinations.declare(*range, max, &change);
+                let is_kept = destinations.declare(*range, max, &change);
+                self.statistics.forgotten += u64::from(!is_kept);
             }
         }
     }

@@ -60,6 +60,8 @@ pub struct SignallingProcess {
     free: Vec<AsId>,
     /// Application servers by routing context.
     contexts: HashMap<u32, AsId>,
+    /// The routing context of the latest registration.
+    last_context: u32,
     gateways: Vec<Gateway>,
     /// By network.
     destinations: Vec<Destinations>,
@@ -108,6 +110,7 @@ impl SignallingProcess {
             application_servers: Vec::new(),
             free: Vec::new(),
             contexts: HashMap::new(),
+            last_context: 0,
             gateways: Vec::new(),
             keys: KeyTable::default(),
             timers: Timers::default(),
@@ -403,7 +406,7 @@ impl SignallingProcess {
             // That it has come is enough.
             Message::BeatAck(_) => {}
             Message::RegReq(keys) => self.on_registration_request(now, peer, keys)?,
-            Message::RegRsp(results) => self.on_registration_response(now, peer, &results),
+            Message::RegRsp(results) => self.on_registration_response(now, peer, &results)?,
             Message::DeregReq(contexts) => self.on_deregistration_request(now, peer, &contexts)?,
             Message::DeregRsp(results) => self.on_deregistration_response(now, peer, &results),
         }
@@ -455,6 +458,7 @@ impl SignallingProcess {
     }
 
     fn lose(&mut self, now: Instant, peer: PeerId) {
+        self.report_congestion(peer, false);
         self.peer_fails(now, peer);
         self.we_are_down(now, peer);
         if let Some(state) = self.peers.get_mut(peer.0) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::config::{AsId, MemberConfig, PeerConfig, SgId};
+use super::config::{AsId, MemberConfig, PeerConfig, SgId, Via};
 use super::output::AspState;
 use crate::MaskedPointCode;
 
@@ -35,6 +35,8 @@ pub(crate) struct Peer {
     pub(crate) last_heard: Option<Instant>,
     /// The destination that it was last told is unavailable, in answer to a message, and when.
     pub(crate) last_unavailable: Option<(MaskedPointCode, Instant)>,
+    /// Its association is congested.
+    pub(crate) is_congested: bool,
     /// Heartbeats sent.
     pub(crate) beats: u64,
 }
@@ -82,6 +84,7 @@ impl Peer {
             contexts: BTreeMap::new(),
             last_heard: None,
             last_unavailable: None,
+            is_congested: false,
             beats: 0,
         }
     }
@@ -90,6 +93,13 @@ impl Peer {
     pub(crate) fn data_stream(&self, sls: u8) -> Option<u16> {
         let streams = self.outbound_streams?.checked_sub(1)?;
         u16::from(sls).checked_rem(streams).map(|stream| stream + 1)
+    }
+
+    /// Where messages go that are sent to it.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = Via> {
+        let gateway = self.gateway.map(Via::Sg);
+        let servers = self.members.keys().copied().map(Via::As);
+        gateway.into_iter().chain(servers)
     }
 
     /// Whether we are active in any application server that we share with it.

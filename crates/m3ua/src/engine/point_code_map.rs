@@ -60,10 +60,16 @@ impl<V> PointCodeMap<V> {
 
     /// The value of the smallest range that has all of this one.
     pub(crate) fn covering(&self, range: MaskedPointCode) -> Option<&V> {
+        self.all_covering(range).next()
+    }
+
+    /// The values of all ranges that have all of this one, the smallest first.
+    pub(crate) fn all_covering(&self, range: MaskedPointCode) -> impl Iterator<Item = &V> {
         let lengths = self.lengths.range(range.wildcards()..);
-        lengths
-            .filter_map(|(bits, _)| self.values.get(&(*bits, range.point_code.value() >> bits)))
-            .next()
+        lengths.filter_map(move |(bits, _)| {
+            let prefix = range.point_code.value() >> bits;
+            self.values.get(&(*bits, prefix))
+        })
     }
 
     /// All ranges inside this one, in order.

@@ -1,14 +1,14 @@
 //! Routing key management (section 4.4): keys that ASPs register with us, and ours at peers.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::SignallingProcess;
-use super::application_server::ApplicationServer;
 use super::config::{
     ApplicationServerConfig, AsId, KeySelection, MemberConfig, NetworkId, PeerId, Registration,
     ServedBy,
 };
-use super::key_table::overlap;
+use super::key_table::{normalize, overlap};
 use super::output::{AspState, ManagementIndication};
 use super::peer::{Membership, Request};
 use crate::message::{
@@ -83,14 +83,15 @@ impl SignallingProcess {
         now: Instant,
         peer: PeerId,
         results: &[RegistrationResult],
-    ) {
+    ) -> Result<(), ErrorMessage> {
         let Some(state) = self.peers.get_mut(peer.0) else {
-            return;
+            return Ok(());
         };
         let Some(Request::Register(keys)) = &mut state.request else {
-            return;
+            return Ok(());
         };
         let mut answered = Vec::new();
+        let mut taken = Vec::new();
         for result in results {
             let Some(server) = keys.remove(&result.local_rk_identifier) else {
                 continue;
@@ -98,17 +99,25 @@ impl SignallingProcess {
             let Some(membership) = state.members.get_mut(&server) else {
                 continue;
             };
-            let is_registered = matches!(
-                result.status,
+            let mut status = result.status;
+            let mut is_registered = matches!(
+                status,
                 RegistrationStatus::REGISTERED | RegistrationStatus::ALREADY_REGISTERED
             );
+            // A routing context is one application server's (section 3.6.2).
+            let owner = state.contexts.get(&result.routing_context);
+            if is_registered && owner.is_some_and(|owner| *owner != server) {
+                taken.push(result.routing_context);
+                is_registered = false;
+                status = RegistrationStatus::UNKNOWN;
+            }
             membership.is_registered = is_registered;
             membership.is_refused = !is_registered;
             if is_registered {
                 membership.routing_context = Some(result.routing_context);
                 state.contexts.insert(result.routing_context, server);
             }
-            answered.push((server, result.status));
+            answered.push((server, status));
         }
         let is_done = keys.is_empty();
         for (application_server, status) in answered {
@@ -120,6 +129,13 @@ impl SignallingProcess {
         }
         if is_done {
             self.finish_request(now, peer);
+        }
+        match taken.is_empty() {
+            true => Ok(()),
+            false => Err(ErrorMessage {
+                routing_contexts: taken,
+                ..ErrorMessage::new(ErrorCode::INVALID_ROUTING_CONTEXT)
+            }),
         }
     }
 
@@ -279,19 +295,23 @@ impl SignallingProcess {
         Ok(network)
     }
 
+    /// Only application servers with one of the destinations are looked at, however many there are.
     fn find_key(&self, network: NetworkId, selections: &[KeySelection]) -> Found {
+        let Some(destinations) = self.destinations.get(network.0) else {
+            return Found::Nothing;
+        };
+        let candidates: BTreeSet<AsId> = selections
+            .iter()
+            .flat_map(|it| destinations.servers_of(it.traffic.dpc))
+            .collect();
         let mut found = Found::Nothing;
-        for (number, server) in self.application_servers.iter().enumerate() {
-            let Some(ApplicationServer { config, .. }) = server else {
+        for candidate in candidates {
+            let Some(server) = self.server(candidate) else {
                 continue;
             };
-            if config.network != network || !config.served_by.has_peers() {
-                continue;
-            }
-            let mut existing = config.routing_key.clone();
-            normalize(&mut existing);
+            let existing = server.normalized_key();
             if existing == selections {
-                return Found::Same(AsId(number));
+                return Found::Same(candidate);
             }
             if existing
                 .iter()
@@ -312,7 +332,10 @@ impl SignallingProcess {
         if self.config.registration != Registration::Dynamic {
             return Err(RegistrationStatus::NOT_PROVISIONED);
         }
-        let context = (1..).find(|context| !self.contexts.contains_key(context));
+        // After the last one, not from the beginning: a peer that registers much would make the search long.
+        let mut contexts = (self.last_context.wrapping_add(1)..=u32::MAX).chain(1..=u32::MAX);
+        let context = contexts.find(|context| !self.contexts.contains_key(context));
+        self.last_context = context.unwrap_or_default();
         let config = ApplicationServerConfig {
             name: format!("registered-{}", context.unwrap_or_default()),
             network,
@@ -403,15 +426,4 @@ enum Found {
     Same(AsId),
     Overlapping,
     Nothing,
-}
-
-/// The same traffic is written the same way.
-fn normalize(key: &mut [KeySelection]) {
-    for selection in &mut *key {
-        selection.traffic.service_indicators.sort_unstable();
-        selection.traffic.service_indicators.dedup();
-        selection.traffic.opcs.sort_unstable();
-        selection.traffic.opcs.dedup();
-    }
-    key.sort_by(|a, b| a.traffic.cmp(&b.traffic));
 }

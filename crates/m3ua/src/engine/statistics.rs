@@ -15,6 +15,8 @@ pub struct Statistics {
     pub relayed: u64,
     /// Messages without a way to their destination.
     pub unroutable: u64,
+    /// States of destinations that were told and not kept, as there are as many as may be.
+    pub forgotten: u64,
     /// Messages that waited in a pending AS until T(r) expired.
     pub expired: u64,
 }
@@ -28,6 +30,7 @@ impl Default for Statistics {
             refused: 0,
             relayed: 0,
             unroutable: 0,
+            forgotten: 0,
             expired: 0,
         }
     }

@@ -298,3 +298,31 @@ fn destinations_are_limited() {
     );
     assert_eq!(asp.engine.as_state(AsId(0)), m3ua::AsState::Down);
 }
+
+/// What does not fit into the tables is counted.
+#[test]
+fn states_beyond_the_limit_are_counted() {
+    let (mut asp, sgs) = asp_with(Config {
+        max_destinations: 2,
+        ..Config::default()
+    });
+    asp.take(sgs[0], &duna(&[single(16), single(17)]));
+    assert_eq!(asp.engine.statistics().forgotten, 0);
+    asp.take(sgs[0], &duna(&[single(18)]));
+    assert_eq!(asp.engine.statistics().forgotten, 1);
+    // Of the same ones, and of those that are as their range is, there is news without end.
+    asp.take(sgs[0], &duna(&[single(17)]));
+    asp.take(sgs[0], &dava(&[single(19)]));
+    assert_eq!(asp.engine.statistics().forgotten, 1);
+    let scon = Message::Scon(SignallingCongestion {
+        destinations: about(&[single(16), single(17), single(18)]),
+        concerned: None,
+        level: Some(1),
+    });
+    asp.take(sgs[0], &scon);
+    assert_eq!(asp.engine.statistics().forgotten, 2);
+    let affected = [single(30), single(31), single(32)];
+    asp.engine
+        .set_availability(NETWORK, &affected, Availability::Unavailable);
+    assert_eq!(asp.engine.statistics().forgotten, 3);
+}

@@ -365,6 +365,45 @@ fn congestion_of_an_association_is_told_to_the_user() {
     );
 }
 
+/// A link that is lost is congested no longer; one that shares its way with another is, as long as that is.
+#[test]
+fn congestion_ends_with_the_last_congested_link() {
+    let (mut asp, sgp, server) = active_asp();
+    let backup = asp.peer(PeerRole::Sgp);
+    asp.member(backup, server);
+    let told = |asp: &mut Process| {
+        asp.collect();
+        let levels = asp.primitives.drain(..).filter_map(|it| match it {
+            MtpIndication::Status {
+                status: m3ua::MtpStatus::Congestion(level),
+                ..
+            } => Some(level),
+            _ => None,
+        });
+        levels.collect::<Vec<_>>()
+    };
+    asp.engine.association_congested(sgp, true);
+    asp.engine.association_congested(sgp, true);
+    assert_eq!(told(&mut asp), [None]);
+    asp.engine.association_down(asp.now, sgp);
+    assert_eq!(told(&mut asp), [Some(0)]);
+    asp.engine.association_congested(sgp, false);
+    assert_eq!(told(&mut asp), []);
+
+    let (mut sgp, asps, _) = sgp_with(Config::default(), TrafficMode::LOADSHARE, 2);
+    for asp in &asps {
+        sgp.bring_up(*asp, &[RC]);
+    }
+    for asp in &asps {
+        sgp.engine.association_congested(*asp, true);
+    }
+    assert_eq!(told(&mut sgp), [None, None]);
+    sgp.engine.association_down(sgp.now, asps[0]);
+    assert_eq!(told(&mut sgp), []);
+    sgp.engine.association_congested(asps[1], false);
+    assert_eq!(told(&mut sgp), [Some(0)]);
+}
+
 /// Section 1.4.7: DATA needs a stream besides 0.
 #[test]
 fn an_association_with_one_stream_carries_no_data() {

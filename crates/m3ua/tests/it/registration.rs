@@ -247,3 +247,56 @@ fn registrations_end_with_the_asp() {
         );
     }
 }
+
+/// Section 3.6.2: a routing context that another application server has would take its traffic.
+#[test]
+fn a_response_cannot_name_the_context_of_another_key() {
+    let mut asp = Process::new(Config::default());
+    let sgp = asp.peer(PeerRole::Sgp);
+    let first = asp.server(server(ServedBy::Us, RC, 10));
+    asp.member(sgp, first);
+    let mut second = server(ServedBy::Us, 0, 11);
+    second.routing_context = None;
+    let second = asp.server(second);
+    let registers = m3ua::MemberConfig {
+        registers: Some(key(11)),
+        ..m3ua::MemberConfig::default()
+    };
+    asp.engine
+        .add_member(sgp, second, registers)
+        .expect("a member");
+    asp.associate(sgp);
+    asp.take(sgp, &up_ack());
+    asp.forget();
+    let result = RegistrationResult {
+        local_rk_identifier: 1,
+        status: RegistrationStatus::REGISTERED,
+        routing_context: RC,
+    };
+    asp.take(sgp, &Message::RegRsp(vec![result]));
+    // The first one is asked for under its context, and the second one is not.
+    assert_eq!(asp.sent(), (sgp, active(None, &[RC])));
+    let error = asp.expect_error(sgp, m3ua::message::ErrorCode::INVALID_ROUTING_CONTEXT);
+    assert_eq!(error.routing_contexts, [RC]);
+    let told = m3ua::ManagementIndication::Registered {
+        peer: sgp,
+        application_server: second,
+        status: RegistrationStatus::UNKNOWN,
+    };
+    assert!(asp.management.contains(&told), "{:?}", asp.management);
+    asp.take(sgp, &active_ack(None, &[RC]));
+    assert_eq!(asp.engine.our_state(sgp, first), AspState::Active);
+    assert_eq!(asp.engine.our_state(sgp, second), AspState::Inactive);
+}
+
+/// Routing contexts are given in turn, and one that is in use is passed over.
+#[test]
+fn routing_contexts_are_given_in_turn() {
+    let (mut sgp, asp) = sgp(Registration::Dynamic);
+    sgp.server(server(ServedBy::Peers, 2, 50));
+    let contexts = [30, 31].map(|dpc| register(&mut sgp, asp, key(dpc)).1);
+    assert_eq!(contexts, [1, 3]);
+    sgp.take(asp, &Message::DeregReq(vec![1]));
+    sgp.forget();
+    assert_eq!(register(&mut sgp, asp, key(32)).1, 4);
+}

@@ -2,7 +2,7 @@
 //! and return, all at random. Whatever happens, messages with one SLS stay in order on their way from one process to
 //! another, none comes twice, and when all is quiet the states at both ends agree and nothing is lost.
 //!
-//! `TANDEM_SEEDS` says how many seeds (100).
+//! `TANDEM_SEEDS` says how many seeds (1,000).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -393,7 +393,7 @@ fn order_and_states_survive_failures() {
     let seeds = std::env::var("TANDEM_SEEDS")
         .ok()
         .and_then(|it| it.parse().ok())
-        .unwrap_or(100);
+        .unwrap_or(1_000);
     for seed in 0..seeds {
         run(seed);
     }
