@@ -31,7 +31,7 @@ pub struct Options {
 /// Messages at a rate.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Messages a second.
+    /// Messages a second, at most [`MAX_RATE`].
     pub rate: f64,
     /// The destination, as its network writes it.
     pub to: String,
@@ -55,6 +55,12 @@ const NATIONAL: u8 = 2;
 
 /// How often traffic is sent.
 const TICK: Duration = Duration::from_millis(5);
+
+/// The highest rate of traffic, in messages a second.
+pub const MAX_RATE: f64 = 1_000_000.0;
+
+/// Messages that are made at once: commands are obeyed in between, however late the rest is.
+const MAX_BATCH: u64 = 5_000;
 
 /// What a message of traffic has after the routing label, and a number of eight octets.
 const FILLING: usize = 40;
@@ -174,10 +180,15 @@ impl Source {
 
     /// How many messages are due now.
     fn due(&self) -> u64 {
-        let until_now = (self.begin.elapsed().as_secs_f64() * self.traffic.rate) as u64;
+        self.due_after(self.begin.elapsed())
+    }
+
+    fn due_after(&self, elapsed: Duration) -> u64 {
+        let until_now = (elapsed.as_secs_f64() * self.traffic.rate.min(MAX_RATE)) as u64;
         until_now
             .min(self.traffic.count.unwrap_or(u64::MAX))
             .saturating_sub(self.sent)
+            .min(MAX_BATCH)
     }
 }
 
@@ -528,5 +539,34 @@ fn management_line(indication: &ManagementIndication, names: &Names) -> String {
         ),
         ManagementIndication::Restarted(peer) => format!("* RESTARTED {}", peer_name(peer)),
         ManagementIndication::NoDataStream(peer) => format!("* NO-DATA-STREAM {}", peer_name(peer)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_comes_in_batches_however_high_its_rate() {
+        let source = |rate, count, sent| Source {
+            traffic: Traffic {
+                rate,
+                to: String::new(),
+                user: ServiceIndicator::SCCP,
+                count,
+            },
+            to: PointCode::default(),
+            begin: Instant::now(),
+            sent,
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(source(1_000.0, None, 0).due_after(second), 1_000);
+        assert_eq!(source(1_000.0, Some(10), 4).due_after(second), 6);
+        for rate in [1e7, 1e300, f64::INFINITY] {
+            assert_eq!(source(rate, None, 0).due_after(second), MAX_BATCH);
+            assert_eq!(source(rate, None, 999_999).due_after(second), 1);
+        }
+        assert_eq!(source(f64::NAN, None, 0).due_after(second), MAX_BATCH);
+        assert_eq!(source(-1.0, None, 0).due_after(second), 0);
     }
 }

@@ -14,6 +14,7 @@ mod carrier;
 mod configuration;
 pub mod console;
 mod link;
+pub mod perf;
 mod process;
 
 pub use carrier::{CarrierConfiguration, Over};

@@ -1,9 +1,10 @@
 //! An association with a peer: what receives from it, and what sends on it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use m3ua::PeerId;
 use m3ua::message::PAYLOAD_PROTOCOL_IDENTIFIER;
 use sctp_net::{Association, Notification, ReceivedMessage, SendInfo};
@@ -42,8 +43,17 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) association: Association,
-    queue: mpsc::Sender<(u16, Bytes)>,
+    queue: mpsc::Sender<Waiting>,
     is_congested: Arc<AtomicBool>,
+    life: Arc<AtomicU64>,
+}
+
+/// A message that waits to be sent, with the life of the association that it is for: a restart begins another one.
+#[derive(Debug)]
+struct Waiting {
+    life: u64,
+    stream: u16,
+    bytes: Bytes,
 }
 
 /// What became of a message that was to be sent.
@@ -57,7 +67,12 @@ pub(crate) enum Queued {
 
 impl Link {
     pub(crate) fn send(&self, stream: u16, message: Bytes) -> Queued {
-        if self.queue.try_send((stream, message)).is_err() {
+        let waiting = Waiting {
+            life: self.life.load(Ordering::Acquire),
+            stream,
+            bytes: message,
+        };
+        if self.queue.try_send(waiting).is_err() {
             return Queued::No;
         }
         let is_half_full = self.queue.capacity() < SEND_QUEUE / 2;
@@ -65,6 +80,11 @@ impl Link {
             true => Queued::Congested,
             false => Queued::Yes,
         }
+    }
+
+    /// The peer has restarted: it gets none of the messages that wait, as they would come before ASP Up.
+    pub(crate) fn begin_anew(&self) {
+        self.life.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -92,7 +112,9 @@ pub(crate) async fn serve(association: Association, reporter: Reporter) {
         association: association.clone(),
         queue,
         is_congested: Arc::clone(&is_congested),
+        life: Arc::default(),
     };
+    let life = Arc::clone(&link.life);
     if !reporter.report(Happening::Up(link)).await {
         return;
     }
@@ -100,6 +122,7 @@ pub(crate) async fn serve(association: Association, reporter: Reporter) {
         association.clone(),
         waiting,
         is_congested,
+        life,
         reporter.clone(),
     ));
     receive(&association, &reporter).await;
@@ -110,18 +133,21 @@ pub(crate) async fn serve(association: Association, reporter: Reporter) {
 
 async fn transmit(
     association: Association,
-    mut waiting: mpsc::Receiver<(u16, Bytes)>,
+    mut waiting: mpsc::Receiver<Waiting>,
     is_congested: Arc<AtomicBool>,
+    life: Arc<AtomicU64>,
     reporter: Reporter,
 ) {
-    while let Some((stream, message)) = waiting.recv().await {
-        let info = SendInfo {
-            stream,
-            ppid: PAYLOAD_PROTOCOL_IDENTIFIER,
-            ..SendInfo::default()
-        };
-        if association.send(info, message).await.is_err() {
-            return;
+    while let Some(message) = waiting.recv().await {
+        if message.life == life.load(Ordering::Acquire) {
+            let info = SendInfo {
+                stream: message.stream,
+                ppid: PAYLOAD_PROTOCOL_IDENTIFIER,
+                ..SendInfo::default()
+            };
+            if association.send(info, message.bytes).await.is_err() {
+                return;
+            }
         }
         let is_relaxed = waiting.len() < SEND_QUEUE / 4;
         if is_relaxed && is_congested.swap(false, Ordering::Relaxed) {
@@ -136,37 +162,79 @@ async fn receive(association: &Association, reporter: &Reporter) {
     let mut received = Vec::new();
     let mut has_notifications = true;
     loop {
-        // A restart comes before the messages of the new life.
-        let happening = tokio::select! {
+        let mut is_over = false;
+        let mut restarted = None;
+        tokio::select! {
             biased;
-            notification = notifications.next(), if has_notifications => match notification {
-                Some(Notification::Restarted { outbound_streams, .. }) => {
-                    parts = Parts::default();
-                    Some(Happening::Restarted { outbound_streams })
+            notification = notifications.next(), if has_notifications => {
+                has_notifications = notification.is_some();
+                restarted = notification.and_then(restart);
+                if restarted.is_some() {
+                    // What had arrived by then.
+                    let _ = association.receive_all(&mut received).now_or_never();
                 }
-                Some(_) => None,
-                None => {
-                    has_notifications = false;
-                    None
-                }
-            },
-            count = association.receive_all(&mut received) => {
-                if count == 0 {
-                    return;
-                }
-                let Some(messages) = parts.whole(&mut received) else {
-                    association.abort(b"a message is too long");
-                    return;
-                };
-                (!messages.is_empty()).then_some(Happening::Messages(messages))
             }
+            count = association.receive_all(&mut received) => {
+                is_over = count == 0;
+                while let Some(Some(notification)) = notifications.next().now_or_never() {
+                    restarted = restart(notification).or(restarted);
+                }
+            }
+        }
+        let happenings = happenings(&mut parts, &mut received, restarted);
+        let Some(happenings) = happenings else {
+            association.abort(b"a message is too long");
+            return;
         };
-        if let Some(happening) = happening
-            && !reporter.report(happening).await
-        {
+        for happening in happenings {
+            if !reporter.report(happening).await {
+                return;
+            }
+        }
+        if is_over {
             return;
         }
     }
+}
+
+/// The streams towards a peer that has restarted.
+fn restart(notification: Notification) -> Option<u16> {
+    match notification {
+        Notification::Restarted {
+            outbound_streams, ..
+        } => Some(outbound_streams),
+        _ => None,
+    }
+}
+
+/// What was received, in order: the messages of the life before a restart, the restart, and those after it. The peer's first
+/// message in a new life is on stream 0, as it may send no DATA before it is active, and has sequence number 0, which stream 0
+/// is beyond. None if a message is too long.
+fn happenings(
+    parts: &mut Parts,
+    received: &mut Vec<ReceivedMessage>,
+    restarted: Option<u16>,
+) -> Option<Vec<Happening>> {
+    let mut happenings = Vec::new();
+    if let Some(outbound_streams) = restarted {
+        let first = received
+            .iter()
+            .position(|it| it.stream == 0 && it.ssn == 0 && !it.unordered);
+        let mut after = received.split_off(first.unwrap_or(received.len()));
+        let before = parts.whole(received)?;
+        // The rest of a message that had begun does not come.
+        *parts = Parts::default();
+        if !before.is_empty() {
+            happenings.push(Happening::Messages(before));
+        }
+        happenings.push(Happening::Restarted { outbound_streams });
+        std::mem::swap(received, &mut after);
+    }
+    let messages = parts.whole(received)?;
+    if !messages.is_empty() {
+        happenings.push(Happening::Messages(messages));
+    }
+    Some(happenings)
 }
 
 /// A message of which parts have arrived (RFC 9260 section 6.9: partial delivery). There is one at a time.
@@ -236,5 +304,50 @@ mod tests {
         assert_eq!(texts, [&b"whole"[..], b"in two"]);
         let mut endless = vec![part(3, "x", false); MAX_MESSAGE_LENGTH];
         assert!(parts.whole(&mut endless).is_none());
+    }
+
+    fn on_stream(stream: u16, ssn: u16, text: &'static str) -> ReceivedMessage {
+        ReceivedMessage {
+            stream,
+            ssn,
+            ..part(3, text, true)
+        }
+    }
+
+    fn told(received: Vec<ReceivedMessage>, restarted: Option<u16>) -> Vec<String> {
+        let mut received = received;
+        let told = happenings(&mut Parts::default(), &mut received, restarted);
+        let told = told.expect("short ones").into_iter();
+        let text = |message: &Message| String::from_utf8_lossy(&message.bytes).into_owned();
+        told.flat_map(|happening| match happening {
+            Happening::Messages(messages) => messages.iter().map(text).collect(),
+            Happening::Restarted { outbound_streams } => {
+                vec![format!("{outbound_streams} streams")]
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect()
+    }
+
+    /// A restart is told after what came before it, also where that was not taken yet, and before what follows.
+    #[test]
+    fn a_restart_has_its_place_among_messages() {
+        let messages = || {
+            vec![
+                on_stream(1, 0, "DATA"),
+                on_stream(0, 7, "BEAT"),
+                on_stream(1, 1, "DATA"),
+                on_stream(0, 0, "ASP Up"),
+                on_stream(0, 1, "ASP Active"),
+            ]
+        };
+        assert_eq!(
+            told(messages(), Some(5)),
+            ["DATA", "BEAT", "DATA", "5 streams", "ASP Up", "ASP Active"]
+        );
+        let old = vec![on_stream(2, 0, "DATA"), on_stream(0, 8, "BEAT")];
+        assert_eq!(told(old, Some(5)), ["DATA", "BEAT", "5 streams"]);
+        assert_eq!(told(Vec::new(), Some(5)), ["5 streams"]);
+        assert_eq!(told(messages(), None).len(), 5);
     }
 }

@@ -293,6 +293,9 @@ impl Runner {
             // Of an association that is gone.
             _ if !is_current => {}
             Happening::Restarted { outbound_streams } => {
+                if let Some((_, link)) = place {
+                    link.begin_anew();
+                }
                 self.engine
                     .association_restarted(now, peer, outbound_streams);
             }

@@ -9,9 +9,9 @@ use m3ua::{AsState, AspState, MtpIndication, NetworkId, PeerId, Variant};
 use sigtran::{Configuration, Event, Process, start};
 
 /// The messages that a process has received.
-type Received = Arc<Mutex<Vec<ProtocolData>>>;
+pub(crate) type Received = Arc<Mutex<Vec<ProtocolData>>>;
 
-async fn run(configuration: &str) -> (Process, Received) {
+pub(crate) async fn run(configuration: &str) -> (Process, Received) {
     let configuration = Configuration::read(configuration).expect("a configuration");
     let received = Received::default();
     let user = Arc::clone(&received);
@@ -88,7 +88,7 @@ async fn asp(gateway: u16, port: u16, context: u32) -> (Process, Received) {
     .await
 }
 
-async fn until<F: AsyncFnMut() -> bool>(what: &str, mut is_so: F) {
+pub(crate) async fn until<F: AsyncFnMut() -> bool>(what: &str, mut is_so: F) {
     let end = Instant::now() + Duration::from_secs(20);
     while !is_so().await {
         assert!(Instant::now() < end, "{what}");
@@ -96,7 +96,7 @@ async fn until<F: AsyncFnMut() -> bool>(what: &str, mut is_so: F) {
     }
 }
 
-async fn until_active(process: &Process) {
+pub(crate) async fn until_active(process: &Process) {
     until("active", async || {
         let state = process
             .with(|engine, _| engine.our_state(PeerId(0), m3ua::AsId(0)))
@@ -106,7 +106,7 @@ async fn until_active(process: &Process) {
     .await;
 }
 
-fn message(from: &str, to: &str, sls: u8, number: u32) -> ProtocolData {
+pub(crate) fn message(from: &str, to: &str, sls: u8, number: u32) -> ProtocolData {
     let read = |text| Variant::Itu.read(text).expect("a point code");
     ProtocolData {
         opc: read(from),
@@ -119,7 +119,7 @@ fn message(from: &str, to: &str, sls: u8, number: u32) -> ProtocolData {
     }
 }
 
-fn count(received: &Received) -> usize {
+pub(crate) fn count(received: &Received) -> usize {
     received
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
