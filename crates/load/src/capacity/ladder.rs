@@ -154,6 +154,10 @@ impl Procedure for Ladder {
         self.steps.push(StepSummary::new(&step, &result, passed));
         self.results.push(result);
     }
+
+    fn steps(&self) -> &[StepSummary] {
+        &self.steps
+    }
 }
 
 fn rung(sessions: u32, results: &[StepResult]) -> Rung {

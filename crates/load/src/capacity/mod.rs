@@ -19,6 +19,7 @@
 mod benchmark;
 mod ladder;
 mod limit;
+mod outlook;
 mod runner;
 mod search;
 mod sipstone;
@@ -34,6 +35,7 @@ use serde::Serialize;
 pub use benchmark::{Benchmark, RegistrationBenchmark, SessionBenchmark, TestSetup};
 pub use ladder::{BackgroundTrials, DelayTrials, Ladder, LadderParameters, Rung};
 pub use limit::{LimitSearch, LimitSearchParameters};
+pub use outlook::{Outlook, outlook};
 pub use runner::{Setup, StepError, StepRunner};
 pub use search::{Search, SearchParameters};
 pub use sipstone::{Part, PartResult, Sipstone, SipstoneLimits, SipstoneParameters};
@@ -50,6 +52,9 @@ pub trait Procedure {
 
     /// Takes the result of [`next_step`](Self::next_step).
     fn handle_result(&mut self, result: StepResult);
+
+    /// The steps so far.
+    fn steps(&self) -> &[StepSummary];
 }
 
 /// What a step puts on the server.

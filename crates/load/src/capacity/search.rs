@@ -233,4 +233,8 @@ impl Procedure for Search {
         }
         self.check_bounds();
     }
+
+    fn steps(&self) -> &[StepSummary] {
+        &self.steps
+    }
 }

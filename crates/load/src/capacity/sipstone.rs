@@ -220,4 +220,8 @@ impl Procedure for Sipstone {
             self.search = LimitSearch::new(self.parameters.search);
         }
     }
+
+    fn steps(&self) -> &[StepSummary] {
+        &self.steps
+    }
 }

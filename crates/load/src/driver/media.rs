@@ -12,6 +12,7 @@ use crate::media::{
     CallId, MediaConfig, MediaPort, MediaReport, MediaStatistics, Mode, Remote, Strays,
 };
 use crate::record::Party;
+use crate::script::MediaAction;
 
 /// How long a call goes on hearing when it is over: what is under way on the network, and in our own
 /// buffers, is not lost then.
@@ -66,6 +67,8 @@ struct Calls {
     /// Calls that are over and still hear, the oldest first.
     lingering: VecDeque<(Instant, Party, CallId)>,
     total: MediaTotal,
+    /// Whether scripts say what is played, in whichever codec.
+    plays_recordings: bool,
 }
 
 /// The media of one party of calls. Each has a port of its own: a packet that is sent back would belong to either party
@@ -84,6 +87,8 @@ struct Call {
     remote: Option<Remote>,
     is_refused: bool,
     is_answered: bool,
+    /// What its script has chosen that it does.
+    chosen: Option<Mode>,
 }
 
 impl CallsWithMedia {
@@ -117,6 +122,7 @@ impl CallsWithMedia {
             agreed,
             lingering: VecDeque::new(),
             total: MediaTotal::default(),
+            plays_recordings: config.scripts.iter().any(|script| script.has_media()),
         };
         Ok(Some(CallsWithMedia(Arc::new(Mutex::new(calls)))))
     }
@@ -185,9 +191,10 @@ impl Calls {
         let (Some(media), Some(remote)) = (self.media_of(call.party), call.remote) else {
             return;
         };
-        let mode = match (call.party, media.mode) {
-            (Party::Callee, Mode::Talk) if !is_acknowledged => Mode::Sink,
-            (_, mode) => mode,
+        let mode = match (call.chosen, call.party, media.mode) {
+            (Some(chosen), ..) => chosen,
+            (None, Party::Callee, Mode::Talk) if !is_acknowledged => Mode::Sink,
+            (None, _, mode) => mode,
         };
         media.port.start(call.id, mode, remote);
     }
@@ -213,6 +220,7 @@ impl CallMedia for CallsWithMedia {
                     remote: None,
                     is_refused: false,
                     is_answered: false,
+                    chosen: None,
                 };
                 calls.calls.insert(call, media);
             }
@@ -229,7 +237,11 @@ impl CallMedia for CallsWithMedia {
         let Some(party) = calls.calls.get(&call).map(|call| call.party) else {
             return;
         };
-        let Ok(remote) = Remote::read(description, false) else {
+        let read = match calls.plays_recordings {
+            true => Remote::read_any(description, false).map(|(remote, _)| remote),
+            false => Remote::read(description, false),
+        };
+        let Ok(remote) = read else {
             return;
         };
         let is_refused = !calls.may_send(party, &remote);
@@ -245,6 +257,28 @@ impl CallMedia for CallsWithMedia {
             call.is_answered = true;
         }
         calls.start(call, false);
+    }
+
+    /// What is played goes where the other side has said that it listens, whether the call is answered or not.
+    fn act(&mut self, call: u32, action: &MediaAction) {
+        let mut calls = self.lock();
+        if let (MediaAction::Echo(is_echo), Some(known)) = (action, calls.calls.get_mut(&call)) {
+            known.chosen = Some(if *is_echo { Mode::Echo } else { Mode::Sink });
+        }
+        calls.start(call, false);
+        let Some(known) = calls.calls.get(&call) else {
+            return;
+        };
+        let Some(port) = calls.media_of(known.party).map(|media| &media.port) else {
+            return;
+        };
+        match action {
+            MediaAction::Play(recording) => port.play(known.id, recording.clone()),
+            MediaAction::Pause => port.pause(known.id),
+            MediaAction::Resume => port.resume(known.id),
+            // It has begun with this mode.
+            MediaAction::Echo(_) => {}
+        }
     }
 
     fn acknowledged(&mut self, call: u32) {

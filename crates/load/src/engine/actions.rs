@@ -124,6 +124,7 @@ impl Engine {
                 let value = self.variable(index, *variable).map(url_decoded);
                 self.set_variable(script, index, *variable, value);
             }
+            Action::Media(action) => self.media.act(index, action),
             Action::Fail => return Err(Failed(Failure::Check)),
             Action::Log { text, is_warning } => {
                 if self.config.traces && self.traces.len() < MOST_TRACES {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::record::Party;
+use crate::script::MediaAction;
 
 /// Carries the media of an engine's calls. A call is a number that another call may have when it is over.
 ///
@@ -18,6 +19,8 @@ pub trait CallMedia: fmt::Debug + Send {
     fn answered(&mut self, call: u32);
     /// The callee has the caller's ACK.
     fn acknowledged(&mut self, call: u32);
+    /// The script of the call does this.
+    fn act(&mut self, call: u32, action: &MediaAction);
     /// The call is over: the BYE was sent or has come, or it failed. May be said more than once.
     fn end(&mut self, call: u32);
 }
@@ -71,6 +74,12 @@ impl Media {
         }
     }
 
+    pub(super) fn act(&mut self, call: u32, action: &MediaAction) {
+        if let Some(carrier) = &mut self.0 {
+            carrier.act(call, action);
+        }
+    }
+
     pub(super) fn end(&mut self, call: u32) {
         if let Some(carrier) = &mut self.0 {
             carrier.end(call);
@@ -113,6 +122,9 @@ mod tests {
         fn acknowledged(&mut self, call: u32) {
             self.note(format!("acknowledged {call}"));
         }
+        fn act(&mut self, call: u32, action: &MediaAction) {
+            self.note(format!("act {call} {action:?}"));
+        }
         fn end(&mut self, call: u32) {
             self.note(format!("end {call}"));
         }
@@ -124,6 +136,7 @@ mod tests {
         media.describe(1, b"v=0");
         media.answered(1);
         media.acknowledged(1);
+        media.act(1, &MediaAction::Pause);
         media.end(1);
     }
 
@@ -135,7 +148,7 @@ mod tests {
         let told = carrier.0.lock().unwrap().join(", ");
         assert_eq!(
             told,
-            "begin 1 Callee, describe 1 3, answered 1, acknowledged 1, end 1"
+            "begin 1 Callee, describe 1 3, answered 1, acknowledged 1, act 1 Pause, end 1"
         );
         assert_eq!(media.local(1).map(|local| local.port), Some(4000));
         assert_eq!(media.local(2), None);

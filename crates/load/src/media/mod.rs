@@ -46,7 +46,10 @@
 mod clip;
 mod epoch;
 mod packet_batch;
+mod pcap;
+mod playback;
 mod port;
+mod recording;
 mod remote;
 mod report;
 mod stream;
@@ -55,6 +58,7 @@ mod table;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt};
@@ -67,11 +71,13 @@ pub use media::g711::Law;
 pub use media::wav::WavError;
 pub use packet_batch::{OutgoingPacket, PacketBatch};
 pub use port::{MediaConfig, MediaPort};
+pub use recording::Recording;
 pub use remote::{Remote, RemoteError, describe};
 pub use report::{MediaReport, MediaStatistics, Times};
 
 use media::rtcp::Compound;
 use media::rtp::{self, RtpPacket};
+use playback::Playbacks;
 use stream::Stream;
 pub use table::CallId;
 use table::Table;
@@ -132,6 +138,7 @@ pub struct Media {
     reports: BinaryHeap<Reverse<(Instant, CallId)>>,
     /// Who is to say goodbye, and since when.
     goodbyes: VecDeque<(Instant, CallId)>,
+    playbacks: Playbacks,
     sends_reports: bool,
     batch: PacketBatch,
     counters: MediaCounters,
@@ -156,6 +163,7 @@ impl Media {
             ticks: VecDeque::new(),
             reports: BinaryHeap::new(),
             goodbyes: VecDeque::new(),
+            playbacks: Playbacks::default(),
             sends_reports: true,
             batch: PacketBatch::default(),
             counters: MediaCounters::default(),
@@ -216,6 +224,28 @@ impl Media {
         self.table.put(call, stream);
     }
 
+    /// A call whose media have begun plays a recording from now on, in place of one that it plays already.
+    pub fn play(&mut self, now: Instant, call: CallId, recording: Arc<Recording>) {
+        let numbers = (self.rng.next_u32() as u16, self.rng.next_u32());
+        if self
+            .table
+            .stream(call)
+            .is_some_and(|stream| !stream.has_stopped_sending)
+        {
+            self.playbacks.start(now, call, recording, numbers);
+        }
+    }
+
+    /// A recording is played no further until it is [resumed](Media::resume).
+    pub fn pause(&mut self, now: Instant, call: CallId) {
+        self.playbacks.pause(now, call);
+    }
+
+    /// A recording is played on.
+    pub fn resume(&mut self, now: Instant, call: CallId) {
+        self.playbacks.resume(now, call);
+    }
+
     /// The call says goodbye and plays nothing more, but hears what is under way until it is
     /// [stopped](Media::stop).
     pub fn stop_sending(&mut self, now: Instant, call: CallId) {
@@ -223,6 +253,7 @@ impl Media {
             && !stream.has_stopped_sending
         {
             stream.has_stopped_sending = true;
+            self.playbacks.stop(call);
             // It is written when it can leave: the time that it waited here would be taken for the network's.
             self.goodbyes.push_back((now, call));
         }
@@ -234,6 +265,7 @@ impl Media {
             return MediaReport::default();
         };
         self.counters.open -= 1;
+        self.playbacks.stop(call);
         if self.sends_reports && !stream.has_said_goodbye {
             stream.send_report(now, &self.epoch, &self.cname, true, &mut self.batch);
         }
@@ -273,6 +305,11 @@ impl Media {
             self.counters.sent += 1;
             self.ticks.push_back((due + PACKET_TIME, call));
         }
+        while let Some(call) = self.playbacks.pop_due(now) {
+            if let Some(stream) = self.table.stream(call) {
+                self.counters.sent += self.playbacks.send(now, call, stream, &mut self.batch);
+            }
+        }
         self.say_goodbyes(now);
         while let Some(Reverse((due, call))) = self.reports.peek().copied()
             && due <= now
@@ -306,7 +343,11 @@ impl Media {
         let tick = self.ticks.front().map(|(due, _)| *due);
         let report = self.reports.peek().map(|Reverse((due, _))| *due);
         let goodbye = self.goodbyes.front().map(|(since, _)| *since);
-        tick.into_iter().chain(report).chain(goodbye).min()
+        let playback = self.playbacks.next_timeout();
+        [tick, report, goodbye, playback]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Takes the packets that are to be sent, for an empty batch.

@@ -15,7 +15,7 @@ use udp_net::{DatagramSlice, PlainBatch, PlainSocket};
 
 use super::{
     CallId, Clip, Epoch, Law, Media, MediaCounters, MediaReport, Mode, OutgoingPacket, PACKET_TIME,
-    PacketBatch, Remote, describe,
+    PacketBatch, Recording, Remote, describe,
 };
 
 /// How often a pair of ports is looked for, of which the first is even.
@@ -139,6 +139,21 @@ impl MediaPort {
     pub fn start(&self, call: CallId, mode: Mode, remote: Remote) {
         let mut media = self.media();
         media.start(Instant::now(), call, mode, remote);
+    }
+
+    /// A call whose media have begun plays a recording.
+    pub fn play(&self, call: CallId, recording: Arc<Recording>) {
+        self.media().play(Instant::now(), call, recording);
+    }
+
+    /// A recording is played no further until it is resumed.
+    pub fn pause(&self, call: CallId) {
+        self.media().pause(Instant::now(), call);
+    }
+
+    /// A recording is played on.
+    pub fn resume(&self, call: CallId) {
+        self.media().resume(Instant::now(), call);
     }
 
     /// The call says goodbye and plays nothing more, but hears what is under way until it is stopped.

@@ -49,6 +49,16 @@ impl Remote {
     ///
     /// When there is no audio in it that we can send.
     pub fn read(description: &[u8], mux: bool) -> Result<Remote, RemoteError> {
+        let (remote, knows_codec) = Remote::read_any(description, mux)?;
+        knows_codec.then_some(remote).ok_or(RemoteError::NoCodec)
+    }
+
+    /// The same for audio in any codec, for whoever has packets already; and whether one of them is ours.
+    ///
+    /// # Errors
+    ///
+    /// When there is no audio in it.
+    pub fn read_any(description: &[u8], mux: bool) -> Result<(Remote, bool), RemoteError> {
         let description = SessionDescription::read(description)?;
         let audio = description.media().iter().find_map(|section| {
             let line = section.media_line()?;
@@ -60,10 +70,7 @@ impl Remote {
             .connection(section)
             .and_then(|connection| connection.ip())
             .ok_or(RemoteError::NoAddress)?;
-        let codec = line
-            .payload_types()
-            .find_map(Law::of_payload_type)
-            .ok_or(RemoteError::NoCodec)?;
+        let codec = line.payload_types().find_map(Law::of_payload_type);
         let rtp = SocketAddr::new(ip, line.port);
         let rtcp = if mux && section.attribute("rtcp-mux").is_some() {
             rtp
@@ -75,13 +82,14 @@ impl Remote {
             description.direction(section),
             Direction::SendReceive | Direction::ReceiveOnly
         );
-        Ok(Remote {
+        let remote = Remote {
             rtp,
             rtcp,
-            codec,
+            codec: codec.unwrap_or_default(),
             ssrc: section.attribute("ssrc").and_then(first_number),
             listens,
-        })
+        };
+        Ok((remote, codec.is_some()))
     }
 }
 

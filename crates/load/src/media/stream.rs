@@ -176,6 +176,29 @@ impl Stream {
         self.report.sent += 1;
     }
 
+    /// Sends a packet of a recording: as it is, or from this call's source with these numbers.
+    pub(super) fn send_recorded(
+        &mut self,
+        packet: &[u8],
+        numbers: Option<(u16, u32)>,
+        batch: &mut PacketBatch,
+    ) {
+        let ssrc = self.ssrc;
+        batch.push(self.remote.rtp, |octets| {
+            match (numbers, RtpPacket::read(packet)) {
+                (Some((sequence, timestamp)), Some(read)) => RtpPacket {
+                    sequence: read.sequence.wrapping_add(sequence),
+                    timestamp: read.timestamp.wrapping_add(timestamp),
+                    ssrc,
+                    ..read
+                }
+                .write(octets),
+                _ => octets.extend_from_slice(packet),
+            }
+        });
+        self.report.sent += 1;
+    }
+
     /// A packet of this call's source came; `octets` is all of it. Returns whether it is sent back.
     pub(super) fn handle_rtp(
         &mut self,

@@ -351,6 +351,7 @@ fn action_uses_last(action: &Action) -> bool {
         Action::StartTimer(_)
         | Action::StopTimer(_)
         | Action::Unset(_)
+        | Action::Media(_)
         | Action::UrlEncode(_)
         | Action::UrlDecode(_)
         | Action::Sample { .. }
@@ -444,7 +445,7 @@ impl Checker {
                     self.variable(*variable)?;
                     self.text(key)?;
                 }
-                Action::Fail => {}
+                Action::Fail | Action::Media(_) => {}
                 Action::Log { text, .. } => self.text(text)?,
                 Action::Require(condition) => self.condition(condition)?,
                 Action::StartTimer(timer) | Action::StopTimer(timer) => self.timer(*timer)?,

@@ -52,8 +52,8 @@ pub use distribution::Distribution;
 pub use line::{Line, LineKind};
 pub use pattern::Pattern;
 pub use step::{
-    Action, Alternative, Check, Expect, Expected, Pause, Send, Source, Step, StepNumber, Then,
-    Within,
+    Action, Alternative, Check, Expect, Expected, MediaAction, Pause, Send, Source, Step,
+    StepNumber, Then, Within,
 };
 pub use table::{RowOrder, Table};
 pub(crate) use template::{CSeqSource, MOST_LENGTHS};
@@ -111,6 +111,26 @@ pub enum First {
 }
 
 impl Script {
+    /// Whether it plays something, or sends back what it hears.
+    pub fn has_media(&self) -> bool {
+        let has_media = |actions: &[Action]| {
+            actions
+                .iter()
+                .any(|action| matches!(action, Action::Media(_)))
+        };
+        let mut anytime = self.anytime.iter();
+        anytime.any(|alternative| has_media(&alternative.actions))
+            || self.steps.iter().any(|step| match step {
+                Step::Send(send) => has_media(&send.actions),
+                Step::Expect(expect) => {
+                    let mut alternatives = expect.alternatives.iter();
+                    alternatives.any(|alternative| has_media(&alternative.actions))
+                }
+                Step::Do(actions) => has_media(actions),
+                _ => false,
+            })
+    }
+
     /// A script of these steps, which may use as many variables as there are names for.
     ///
     /// # Errors

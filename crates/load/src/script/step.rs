@@ -12,6 +12,7 @@ use super::table::Table;
 use super::template::{Login, Template, Text};
 use super::value::{Arithmetic, Condition};
 use super::variable::Variable;
+use crate::media::Recording;
 
 /// The place of a step in its script, counted from 0. One behind the last step is the end: the attempt
 /// is complete.
@@ -302,6 +303,8 @@ pub enum Action {
     UrlEncode(Variable),
     /// Undoes [`Action::UrlEncode`].
     UrlDecode(Variable),
+    /// Does something with the call's media.
+    Media(MediaAction),
     /// Fails the run where this does not hold.
     Require(Condition),
     /// Fails the run.
@@ -319,6 +322,19 @@ pub enum Action {
     StopTimer(u8),
     /// Unsets a variable.
     Unset(Variable),
+}
+
+/// What a script does with the media of its call.
+#[derive(Clone, Debug)]
+pub enum MediaAction {
+    /// Plays a recording, in place of one that is played already.
+    Play(Arc<Recording>),
+    /// Plays it no further.
+    Pause,
+    /// Plays it on.
+    Resume,
+    /// Sends back what it hears, or no longer.
+    Echo(bool),
 }
 
 /// Where something is looked for.

@@ -136,7 +136,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut job = user_options
         .job(workload, network, population, schedule)
         .await?;
-    job.config.media = arguments.media.plan(&network.i_may_test)?;
+    let plays = job.config.scripts.iter().any(|script| script.has_media());
+    job.config.media = arguments.media.plan(&network.i_may_test, plays)?;
     let parameters = Parameters {
         common: user_options::Parameters::new(
             Some(user_options),
@@ -176,6 +177,7 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
             let options = scenario::Options {
                 hold,
                 keywords: keywords(&arguments.keyword),
+                ..scenario::Options::default()
             };
             let scenario = load_scenario(file, &options)?;
             if scenario.caller.is_none() && arguments.user_options.role != RoleOption::Callees {

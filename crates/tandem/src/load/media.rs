@@ -45,10 +45,15 @@ impl Answer {
 }
 
 impl Media {
-    /// What calls do with media, if they have any.
-    pub(super) fn plan(&self, agreed: &[String]) -> anyhow::Result<Option<MediaPlan>> {
+    /// What calls do with media, if they have any. Where scripts play something by themselves, calls only hear otherwise.
+    pub(super) fn plan(&self, agreed: &[String], plays: bool) -> anyhow::Result<Option<MediaPlan>> {
         let Some(source) = &self.media else {
-            return Ok(None);
+            return Ok(plays.then(|| MediaPlan {
+                clip: Clip::tone(TONE),
+                callers: Mode::Sink,
+                callees: Mode::Sink,
+                agreed: agreed.to_vec(),
+            }));
         };
         let clip = match source.to_str() {
             Some("tone") => Clip::tone(TONE),

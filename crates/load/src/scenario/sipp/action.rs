@@ -122,13 +122,10 @@ impl ScriptReader {
                 );
             }
             "closecon" => element.remark("<closecon> is not followed: the connection stays open"),
-            "rtp_echo" => {
-                element.ignore(&["value", "variable"]);
-                element.remark("media are those of the run: --media and --media-answer");
-            }
+            "rtp_echo" => self.rtp_echo(element, actions),
             "log" => self.log(element, false, actions),
             "warning" => self.log(element, true, actions),
-            "exec" => self.exec(element),
+            "exec" => self.exec(element, actions),
             "jump" => self.jump_to(element, actions),
             "pauserestore" => {
                 element.ignore(&["value", "variable"]);
@@ -421,24 +418,9 @@ impl ScriptReader {
         })
     }
 
-    fn exec(&mut self, element: &Element<'_>) {
-        const MEDIA: [&str; 9] = [
-            "play_pcap_audio",
-            "play_pcap_video",
-            "play_pcap_image",
-            "play_pcap_text",
-            "play_dtmf",
-            "rtp_stream",
-            "rtp_echo",
-            "start_rtp_echo",
-            "stop_rtp_echo",
-        ];
-        for name in MEDIA {
-            if element.attribute(name).is_some() {
-                element.remark("media of <exec> is not played: ask the run itself for media");
-                element.ignore(&MEDIA);
-                return;
-            }
+    fn exec(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
+        if self.media(element, actions) {
+            return;
         }
         match element.attribute("int_cmd") {
             Some("stop_now" | "stop_gracefully") => {

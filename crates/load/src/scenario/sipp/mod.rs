@@ -9,6 +9,7 @@ mod distribution;
 mod document;
 mod injection;
 mod keyword;
+mod media;
 mod message;
 mod posix;
 

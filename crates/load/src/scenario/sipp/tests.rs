@@ -226,17 +226,30 @@ fn branches_lead_where_they_do_in_sipp() {
     );
 }
 
+/// Debian has the captures in another folder than the scenario names.
 #[test]
-fn media_are_remarked_on() {
+fn captures_beside_a_scenario_are_played() {
     let Some(xml) = built_in("uac_pcap") else {
         return;
     };
-    let scenario = read(&xml);
-    let media = scenario
-        .remarks
-        .iter()
-        .filter(|remark| remark.message.contains("media"));
-    assert_eq!(media.count(), 2, "{:?}", scenario.remarks);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("uac_pcap.xml");
+    std::fs::write(&path, &xml).unwrap();
+    let error = Scenario::load(&path, &Options::default()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("the file \"pcap/g711a.pcap\": it is neither in"),
+        "{error}"
+    );
+    std::fs::create_dir(folder.path().join("pcap")).unwrap();
+    for name in ["g711a.pcap", "dtmf_2833_1.pcap"] {
+        let from = Path::new("/usr/share/sip-tester").join(name);
+        std::fs::copy(from, folder.path().join("pcap").join(name)).unwrap();
+    }
+    let scenario = Scenario::load(&path, &Options::default()).unwrap();
+    assert!(scenario.caller.unwrap().has_media());
+    assert_eq!(scenario.remarks, []);
 }
 
 #[test]
@@ -305,6 +318,14 @@ fn timers_keep_their_names() {
 #[test]
 fn mistakes_are_told_with_line_and_remedy() {
     for (commands, message) in [
+        (
+            "<nop><action><exec rtp_stream=\"a.wav,x\"/></action></nop>",
+            "FILE,TIMES",
+        ),
+        (
+            "<nop><action><exec play_dtmf=\"1x\"/></action></nop>",
+            "'x' is no key",
+        ),
         ("<recv response=\"20x\"/>", "a.xml:7: response=\"20x\""),
         (
             "<rev/>",
@@ -399,7 +420,7 @@ fn what_sipp_takes_is_taken() {
          <verifyauth assign_to=\"v\" username=\"[field0]\" password=\"x\"/><gettimeofday assign_to=\"s,u\"/>\
          <sample assign_to=\"p\" distribution=\"uniform\" min=\"1\" max=\"2\"/><index assign_to=\"i\"/><error message=\"x\"/>\
          <setdest host=\"a\" port=\"5060\" protocol=\"udp\"/><closecon/><exec command=\"true\"/><exec int_cmd=\"stop_call\"/>\
-         <rtp_echo value=\"1\"/><exec rtp_stream=\"a.wav,-1\"/></action></nop>",
+         <rtp_echo value=\"1\"/><exec rtp_stream=\"pause\"/><exec rtp_stream=\"apattern,1\"/><exec play_dtmf=\"1#\"/></action></nop>",
         "<init><nop><action><assign assign_to=\"a\" value=\"1\"/></action></nop></init><recv response=\"200\"/>",
         "<recv response=\"200\"/><DefaultMessage id=\"ack\"><![CDATA[ACK]]></DefaultMessage>",
         "<send><![CDATA[\nBYE sip:[[local_ip] SIP/2.0\nCSeq: [cseq+1] BYE\nX: [last_To] [dynamic_id] [timestamp] [date] \

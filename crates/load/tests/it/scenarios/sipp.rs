@@ -4,9 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use load::driver::GeneratorConfig;
+use load::driver::{GeneratorConfig, LoadGenerator, LoadPlan, MediaPlan, TaskKind};
+use load::media::{Clip, Mode};
 use load::record::Party;
 use load::scenario::Scenario;
+use load::script::ScriptId;
 use test_support::{Peer, free_udp_port, require_command};
 
 use crate::scenarios::{Callees, TIMEOUT, assert_completed, attempts, config, options};
@@ -149,4 +151,62 @@ async fn scenarios_of_sipp_call_each_other() {
         assert_completed(&attempts, Party::Caller, CALLS as usize, caller);
         assert_completed(&attempts, Party::Callee, CALLS as usize, callee);
     }
+}
+
+/// SIPp sends back what it hears; our calls play a capture, keys, and a coded sound over and over.
+#[tokio::test]
+async fn what_a_scenario_plays_comes_back_from_sipp() {
+    const PACKETS: u64 = 7 + 20;
+    let Some(program) = program() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.ul"), [0x55; 1600]).unwrap();
+    let uac = Command::new(&program).args(["-sd", "uac"]).output();
+    let uac = String::from_utf8(uac.expect("sipp runs").stdout).unwrap();
+    let play = "<nop><action><exec play_dtmf=\"5\"/></action></nop><pause milliseconds=\"300\"/>\
+                <nop><action><exec rtp_stream=\"a.ul,2,0\"/></action></nop><pause milliseconds=\"600\"/>";
+    let at = uac.find("<pause").expect("a pause");
+    let path = folder.path().join("playing.xml");
+    std::fs::write(&path, format!("{}{play}{}", &uac[..at], &uac[at..])).unwrap();
+    let scenario = Scenario::load(&path, &options()).unwrap_or_else(|error| panic!("{error}"));
+    let port = free_udp_port();
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(&program);
+    command
+        .args([
+            "-sn",
+            "uas",
+            "-rtp_echo",
+            "-i",
+            "127.0.0.1",
+            "-mi",
+            "127.0.0.1",
+        ])
+        .args(["-p", &port.to_string(), "-mp", &free_udp_port().to_string()])
+        .args(["-m", "2", "-nostdin", "-timeout", "50"])
+        .current_dir(directory.path())
+        .env("TERM", "dumb");
+    let sipp = Peer::spawn(&mut command);
+    sipp_listens(port);
+    let config = GeneratorConfig {
+        target: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        direct: true,
+        media: Some(MediaPlan {
+            clip: Clip::tone(440),
+            callers: Mode::Sink,
+            callees: Mode::Sink,
+            agreed: Vec::new(),
+        }),
+        ..config(&scenario)
+    };
+    let mut load = LoadGenerator::start(config).await.expect("it starts");
+    let plan = LoadPlan::at_rate(TaskKind::Script(ScriptId(0)), 50.0, 2);
+    let outcome = load.run(plan).await.expect("it runs");
+    load.shutdown().await;
+    tokio::task::spawn_blocking(move || assert_contented(sipp, "playing"))
+        .await
+        .expect("no panic");
+    let callers = outcome.media.expect("media").callers;
+    assert_eq!(callers.sum.sent, 2 * PACKETS);
+    // What is not G.711 has come back too, but is no sound.
+    assert!(callers.sum.received >= 2 * 15, "{:?}", callers.sum);
 }

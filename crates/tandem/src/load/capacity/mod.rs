@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
+use load::capacity::outlook;
 use load::capacity::{
-    Ladder, LadderParameters, LimitSearchParameters, Part, Procedure, SearchParameters, Setup,
-    Sipstone, SipstoneParameters, Step, StepResult, StepRunner, StepSummary, Workload,
+    Ladder, LadderParameters, LimitSearchParameters, Outlook, Part, Procedure, SearchParameters,
+    Setup, Sipstone, SipstoneParameters, Step, StepResult, StepRunner, StepSummary, Workload,
 };
 use load::driver::{Background, GeneratorConfig, Role, TaskKind};
 use load::engine::{Directory, EngineConfig, RegistrationPlan};
@@ -33,6 +34,7 @@ use super::population::Population;
 use super::schedule::milliseconds;
 use super::signals::{ending_signals, next_signal};
 use super::usage_error;
+use super::view::clock;
 use crate::perf::output::check_writable;
 use crate::values::{count, duration, positive};
 use measured::Measured;
@@ -405,12 +407,25 @@ impl Measuring<'_> {
     async fn run(
         &self,
         runner: &mut StepRunner,
-        procedure: &mut impl Procedure,
+        procedure: &mut (impl Procedure + Clone),
     ) -> anyhow::Result<()> {
+        // What is said of the steps to come is computed beside the procedure, which the runner has.
+        let mut beside = procedure.clone();
         let look = |step: &Step, result: Option<&StepResult>| {
+            if let Some(result) = result {
+                beside.handle_result(result.clone());
+            }
+            let eta = match outlook(&beside) {
+                Some(Outlook { steps: 0, .. }) => String::new(),
+                Some(Outlook { steps, time }) => {
+                    let time = time + self.arguments.settle * steps;
+                    format!(", about {} to go", clock(time))
+                }
+                None => ", time to go unknown until a step fails".to_owned(),
+            };
             match result {
                 None => say(&format!(
-                    "step {:>3}  {}  {}/s, {} attempts, {} s",
+                    "step {:>3}  {}  {}/s, {} attempts, {} s{eta}",
                     step.number + 1,
                     name_of(step.workload),
                     format_number(step.per_second, 0),
