@@ -1,9 +1,11 @@
 //! What a phone is told to do.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// A command. As JSON it is an object whose `command` is its name: `{"command":"dial","to":"sip:bob@example.org"}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// Registers an account and keeps it registered.
@@ -50,6 +52,35 @@ pub enum Command {
     Mute {
         /// Its number.
         call: Option<u64>,
+        /// Whether to.
+        on: bool,
+    },
+    /// Changes how loud a call is heard at the speaker.
+    Volume {
+        /// Its number.
+        call: Option<u64>,
+        /// Decibels above what it is without; negative ones below.
+        db: f32,
+    },
+    /// Writes what is heard in a call into a WAV file, or no more.
+    Record {
+        /// Its number.
+        call: Option<u64>,
+        /// The file; without one the recording ends.
+        path: Option<PathBuf>,
+    },
+    /// Lets the calls that are answered now hear each other, or no more.
+    Conference {
+        /// Whether to.
+        on: bool,
+    },
+    /// Answers calls with 486 at once, or no more.
+    DoNotDisturb {
+        /// Whether to.
+        on: bool,
+    },
+    /// Answers calls at once, or no more.
+    AutoAnswer {
         /// Whether to.
         on: bool,
     },

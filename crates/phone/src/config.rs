@@ -1,13 +1,16 @@
 //! Settings.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use media::codec::Codec;
+use media::tones::Country;
 use sip::Transport;
 use sip_net::SipNetConfig;
 use ua::{AccountConfig, UaConfig};
 
 use crate::device::Source;
+use crate::mixing::Output;
 
 /// Settings of a phone.
 #[derive(Debug)]
@@ -24,6 +27,12 @@ pub struct PhoneConfig {
     pub codecs: Vec<Codec>,
     /// What is sent in calls.
     pub source: Source,
+    /// Where calls and the tones of their progress are heard.
+    pub output: Output,
+    /// Whose tones they are.
+    pub country: Country,
+    /// From one [`Quality`](crate::PhoneEvent::Quality) of a call to the next.
+    pub quality_interval: Duration,
     /// Where what is heard is written; of several calls, the first one's.
     pub recording: Option<PathBuf>,
     /// Whether calls are answered at once.
@@ -47,6 +56,9 @@ impl PhoneConfig {
             transport: None,
             codecs: Codec::ALL.to_vec(),
             source: Source::Null,
+            output: Output::Null,
+            country: Country::default(),
+            quality_interval: Duration::from_secs(5),
             recording: None,
             answers: false,
             accepts_transfers: false,

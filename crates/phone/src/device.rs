@@ -20,7 +20,7 @@ pub struct DeviceError {
 }
 
 impl DeviceError {
-    fn new(device: impl Into<String>, problem: impl ToString) -> DeviceError {
+    pub(crate) fn new(device: impl Into<String>, problem: impl ToString) -> DeviceError {
         DeviceError {
             device: device.into(),
             problem: problem.to_string(),

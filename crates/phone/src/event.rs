@@ -19,6 +19,8 @@ pub struct CallQuality {
     pub round_trip_ms: Option<f64>,
     /// The loudness of what was heard last, in decibels below the loudest.
     pub heard_db: f64,
+    /// The loudness of what was sent last, in decibels below the loudest.
+    pub sent_db: f64,
     /// The mean opinion score, estimated: 4.4 at best (ITU-T G.107).
     pub mos: f64,
 }
@@ -108,7 +110,7 @@ pub enum PhoneEvent {
         /// The call's number.
         call: u64,
     },
-    /// How a call sounds, every five seconds.
+    /// How a call sounds, again and again (by default every five seconds).
     Quality {
         /// The call's number.
         call: u64,
@@ -161,6 +163,11 @@ pub enum PhoneEvent {
         status: Option<u16>,
         /// How it sounded, if there was sound.
         quality: Option<CallQuality>,
+    },
+    /// Events came faster than they were read; these are not told any more.
+    Missed {
+        /// How many.
+        count: u64,
     },
     /// A command could not be followed.
     Refused {

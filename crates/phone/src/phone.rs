@@ -7,11 +7,15 @@ use tokio::sync::mpsc;
 
 use crate::command::Command;
 use crate::config::PhoneConfig;
+use crate::device::DeviceError;
 use crate::event::PhoneEvent;
+use crate::mixing::Speaker;
 use crate::running::Running;
 
 /// Commands that wait.
 const MAX_COMMANDS: usize = 256;
+/// Events that wait to be read; later ones are counted.
+const MAX_EVENTS: usize = 4_096;
 
 /// Why a phone cannot be switched on.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,9 @@ pub enum PhoneError {
     /// A listener cannot be opened.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The speaker cannot be opened.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 /// A phone that is on. It is switched off when all handles are dropped, or by [`Command::Quit`].
@@ -34,14 +41,12 @@ impl Phone {
     /// # Errors
     ///
     /// Why it cannot be.
-    pub fn start(
-        config: PhoneConfig,
-    ) -> Result<(Phone, mpsc::UnboundedReceiver<PhoneEvent>), PhoneError> {
+    pub fn start(config: PhoneConfig) -> Result<(Phone, mpsc::Receiver<PhoneEvent>), PhoneError> {
+        let speaker = Speaker::open(&config.output, config.country)?;
         let (transports, incoming) = Transports::start(config.net.clone())?;
         let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
-        // Events are few, and bounded by what the network and the user do; a user who does not read them has none.
-        let (events, outbox) = mpsc::unbounded_channel();
-        let running = Running::new(config, transports.clone(), events);
+        let (events, outbox) = mpsc::channel(MAX_EVENTS);
+        let running = Running::new(config, transports.clone(), speaker, events);
         tokio::spawn(running.run(incoming, inbox));
         let phone = Phone {
             commands,

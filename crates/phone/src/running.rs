@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use media::telephone_event::Key;
+use media::tones::Tone;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sip::sdp::Direction;
@@ -19,10 +21,13 @@ use ua::{AccountId, CallNumber, EndReason, Query, QueryId, RegistrationState, Ro
 use crate::command::Command;
 use crate::config::PhoneConfig;
 use crate::event::PhoneEvent;
+use crate::mixing::{Conference, Speaker};
 use crate::negotiation::{LocalMedia, Negotiated, answer, offer, read_answer};
 use crate::routes::{address_of_offer, address_towards, question};
 use crate::sound::{CallSound, Devices, SoundEvent};
 
+/// How long the tone of a call that failed is heard.
+const END_TONE: Duration = Duration::from_secs(3);
 /// How long the end of a call or registration may take when the phone is switched off.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
@@ -37,7 +42,13 @@ pub(crate) struct Running {
     resolving: JoinSet<(QueryId, Option<Route>)>,
     sounds: mpsc::UnboundedReceiver<(u64, SoundEvent)>,
     tell: mpsc::UnboundedSender<(u64, SoundEvent)>,
-    events: mpsc::UnboundedSender<PhoneEvent>,
+    events: mpsc::Sender<PhoneEvent>,
+    /// Events for which there was no room.
+    missed: u64,
+    speaker: Speaker,
+    conference: Arc<Conference>,
+    /// Calls are answered with 486.
+    does_not_disturb: bool,
     /// The accounts that are to be registered.
     registered: BTreeSet<AccountId>,
     next_sound: u64,
@@ -84,7 +95,8 @@ impl Running {
     pub(crate) fn new(
         config: PhoneConfig,
         transports: Transports,
-        events: mpsc::UnboundedSender<PhoneEvent>,
+        speaker: Speaker,
+        events: mpsc::Sender<PhoneEvent>,
     ) -> Running {
         let mut rng = ChaCha12Rng::from_seed(config.seed);
         let mut ua = Ua::new(config.ua.clone(), rng.random());
@@ -118,6 +130,10 @@ impl Running {
             sounds,
             tell,
             events,
+            missed: 0,
+            speaker,
+            conference: Arc::default(),
+            does_not_disturb: false,
             registered: BTreeSet::new(),
             next_sound: 0,
             rng,
@@ -162,6 +178,8 @@ impl Running {
             }
         }
         self.transports.shutdown().await;
+        // What it writes is complete before the last event says that the phone is off.
+        drop(self.speaker);
     }
 
     /// Brings what the user agent has to say to where it belongs.
@@ -186,9 +204,20 @@ impl Running {
         }
     }
 
-    fn emit(&self, event: PhoneEvent) {
-        // Nobody may listen any more.
-        let _ = self.events.send(event);
+    /// Tells an event; nobody may listen any more.
+    fn emit(&mut self, event: PhoneEvent) {
+        if self.missed > 0 {
+            let told = PhoneEvent::Missed { count: self.missed };
+            // Room for what was missed, and for this one.
+            if self.events.capacity() < 2 || self.events.try_send(told).is_err() {
+                self.missed += 1;
+                return;
+            }
+            self.missed = 0;
+        }
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.events.try_send(event) {
+            self.missed += 1;
+        }
     }
 
     fn handle_incoming(&mut self, incoming: Incoming) {
@@ -318,6 +347,23 @@ impl Running {
                 let sound = self.calls.get(&number).and_then(|call| call.sound.as_ref());
                 sound.ok_or(NO_CALL)?.mute(on);
             }
+            Command::Volume { call, db } => {
+                let number = self.chosen(call, up).ok_or(NO_CALL)?;
+                let sound = self.calls.get(&number).and_then(|call| call.sound.as_ref());
+                sound.ok_or(NO_CALL)?.volume(db);
+            }
+            Command::Record { call, path } => {
+                let number = self.chosen(call, up).ok_or(NO_CALL)?;
+                let sound = self.calls.get(&number).and_then(|call| call.sound.as_ref());
+                sound.ok_or(NO_CALL)?.record(path);
+            }
+            Command::Conference { on } => {
+                let calls = self.calls.values().filter(|call| on && call.is_up);
+                let sounds = calls.filter_map(|call| Some(call.sound.as_ref()?.id));
+                self.conference.set(&sounds.collect::<Vec<_>>());
+            }
+            Command::DoNotDisturb { on } => self.does_not_disturb = on,
+            Command::AutoAnswer { on } => self.config.answers = on,
             Command::Keys { call, keys } => {
                 let number = self.chosen(call, up).ok_or(NO_CALL)?;
                 self.press(now, number, &keys)?;
@@ -368,6 +414,9 @@ impl Running {
         let devices = Devices {
             source: self.config.source.clone(),
             recording: self.config.recording.take(),
+            speaker: self.speaker.input(),
+            conference: Arc::clone(&self.conference),
+            quality_interval: self.config.quality_interval,
         };
         self.next_sound += 1;
         let (tell, id) = (self.tell.clone(), self.next_sound);
@@ -452,6 +501,7 @@ impl Running {
             sound.start(negotiated);
         }
         if !std::mem::replace(&mut call.is_up, true) {
+            self.speaker.tone(number.0, None, None);
             self.emit(PhoneEvent::Answered {
                 call: number.0,
                 codec,
@@ -561,6 +611,11 @@ impl Running {
                 offer,
                 replaces,
             } => {
+                if self.does_not_disturb && replaces.is_none() {
+                    let _ = self.ua.refuse(now, call, 486, "Busy Here");
+                    return;
+                }
+                let is_second = self.calls.values().any(|call| call.is_up);
                 self.calls.insert(call, PhoneCall::new(true, offer));
                 self.emit(PhoneEvent::Incoming {
                     call: call.0,
@@ -572,6 +627,12 @@ impl Running {
                 if self.config.answers || replaces.is_some() {
                     self.handle_command(Command::Answer { call: Some(call.0) });
                 } else {
+                    let tone = if is_second {
+                        Tone::CallWaiting
+                    } else {
+                        Tone::Ringback
+                    };
+                    self.speaker.tone(call.0, Some(tone), None);
                     let _ = self.ua.ring(now, call, Bytes::new());
                 }
             }
@@ -586,6 +647,16 @@ impl Running {
                     status,
                     reason,
                 });
+                // Sound of the other side says what is to be heard.
+                let has_sound = self
+                    .calls
+                    .get(&call)
+                    .is_some_and(|call| call.early.is_some());
+                if !description.is_empty() {
+                    self.speaker.tone(call.0, None, None);
+                } else if status == 180 && !has_sound {
+                    self.speaker.tone(call.0, Some(Tone::Ringback), None);
+                }
                 self.agree(now, call, &description, false);
             }
             UaEvent::Answered { call, description } => self.agree(now, call, &description, true),
@@ -733,10 +804,22 @@ impl Running {
 
     fn handle_end(&mut self, number: CallNumber, reason: &EndReason) {
         let call = self.calls.remove(&number);
+        if let Some(sound) = call.as_ref().and_then(|call| call.sound.as_ref()) {
+            self.conference.leave(sound.id);
+        }
         let quality = call.and_then(|call| {
             let quality = call.sound.map(CallSound::stop);
             quality.filter(|_| call.is_up)
         });
+        // One's own hanging up needs no tone.
+        let tone = match reason {
+            EndReason::Refused {
+                status: 486 | 600, ..
+            } => Some(Tone::Busy),
+            EndReason::Refused { .. } => Some(Tone::Congestion),
+            _ => None,
+        };
+        self.speaker.tone(number.0, tone, Some(END_TONE));
         let (reason, status) = match reason {
             EndReason::Local => ("local", None),
             EndReason::Remote => ("remote", None),

@@ -1,6 +1,6 @@
 //! What a phone does when a program uses it: register, call or be called, hang up, and tell whether that happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -12,8 +12,8 @@ use crate::phone::Phone;
 /// What is to be done, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Registers first.
-    pub register: bool,
+    /// Registers these accounts first.
+    pub register: Vec<usize>,
     /// Calls this URI.
     pub dial: Option<String>,
     /// Waits for a call and answers it.
@@ -42,7 +42,7 @@ pub enum ScriptOutcome {
 /// Follows a script; `tell` hears each event. The phone is off afterwards.
 pub async fn follow(
     phone: &Phone,
-    events: &mut mpsc::UnboundedReceiver<PhoneEvent>,
+    events: &mut mpsc::Receiver<PhoneEvent>,
     script: &Script,
     mut tell: impl FnMut(&PhoneEvent),
     interrupted: impl Future<Output = ()>,
@@ -63,7 +63,7 @@ pub async fn follow(
 
 async fn steps(
     phone: &Phone,
-    events: &mut mpsc::UnboundedReceiver<PhoneEvent>,
+    events: &mut mpsc::Receiver<PhoneEvent>,
     script: &Script,
     tell: &mut impl FnMut(&PhoneEvent),
 ) -> ScriptOutcome {
@@ -74,18 +74,21 @@ async fn steps(
             ScriptOutcome::Failed
         }
     };
-    if script.register {
-        phone.command(Command::Register { account: 0 }).await;
-        loop {
-            let Some(event) = events.recv().await else {
-                return ScriptOutcome::Failed;
-            };
-            tell(&event);
-            match event {
-                PhoneEvent::Registered { .. } => break,
-                PhoneEvent::RegistrationFailed { .. } => return ScriptOutcome::Failed,
-                _ => {}
+    let mut unregistered: BTreeSet<usize> = script.register.iter().copied().collect();
+    for account in unregistered.clone() {
+        phone.command(Command::Register { account }).await;
+    }
+    while !unregistered.is_empty() {
+        let Some(event) = events.recv().await else {
+            return ScriptOutcome::Failed;
+        };
+        tell(&event);
+        match event {
+            PhoneEvent::Registered { account, .. } => {
+                unregistered.remove(&account);
             }
+            PhoneEvent::RegistrationFailed { .. } => return ScriptOutcome::Failed,
+            _ => {}
         }
     }
     if let Some(to) = script.dial.clone() {

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Inbox, Sender as Outbox, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,6 +23,7 @@ use sip::sdp::Direction;
 
 use crate::device::{Player, Recorder, Source};
 use crate::event::CallQuality;
+use crate::mixing::{Conference, SpeakerInput};
 use crate::negotiation::Negotiated;
 
 /// From one report to the next, on average (RFC 3550 section 6.2).
@@ -55,6 +57,9 @@ enum Order {
     Start(Box<Negotiated>),
     Keys(Vec<Key>),
     Mute(bool),
+    /// In decibels.
+    Volume(f32),
+    Record(Option<PathBuf>),
 }
 
 /// The sound of a call. It ends when this is dropped.
@@ -73,6 +78,9 @@ pub(crate) struct CallSound {
 pub(crate) struct Devices {
     pub(crate) source: Source,
     pub(crate) recording: Option<PathBuf>,
+    pub(crate) speaker: SpeakerInput,
+    pub(crate) conference: Arc<Conference>,
+    pub(crate) quality_interval: Duration,
 }
 
 impl CallSound {
@@ -101,6 +109,8 @@ impl CallSound {
                     tell: Box::new(tell),
                     rng: ChaCha12Rng::from_seed(seed),
                     is_muted: false,
+                    gain: 1.0,
+                    id,
                 };
                 sound.carry(&inbox)
             })?;
@@ -127,6 +137,16 @@ impl CallSound {
         let _ = self.orders.send(Order::Mute(on));
     }
 
+    /// Changes how loud it is heard, in decibels.
+    pub(crate) fn volume(&self, db: f32) {
+        let _ = self.orders.send(Order::Volume(db));
+    }
+
+    /// Writes what is heard into another file, or no more.
+    pub(crate) fn record(&self, path: Option<PathBuf>) {
+        let _ = self.orders.send(Order::Record(path));
+    }
+
     /// Ends the sound; how it was.
     pub(crate) fn stop(self) -> CallQuality {
         let CallSound { orders, thread, .. } = self;
@@ -143,6 +163,9 @@ struct Sound {
     tell: Box<dyn Fn(SoundEvent) + Send>,
     rng: ChaCha12Rng,
     is_muted: bool,
+    /// A factor, at the speaker.
+    gain: f32,
+    id: u64,
 }
 
 /// What both sides have agreed on, being carried.
@@ -157,7 +180,8 @@ struct Running {
     /// The middle of the NTP timestamp of the last report of the other side, and when it came.
     last_report: Option<(u32, Instant)>,
     round_trip: Option<Duration>,
-    loudness: f64,
+    heard_loudness: f64,
+    sent_loudness: f64,
 }
 
 impl Sound {
@@ -166,6 +190,7 @@ impl Sound {
         let mut recorder = None;
         let mut next = Instant::now() + PACKET_TIME;
         let mut report_at = Instant::now() + REPORT_INTERVAL / 2;
+        let mut told_at = Instant::now();
         let mut buffer = vec![0; 2_048];
         loop {
             loop {
@@ -181,6 +206,15 @@ impl Sound {
                         }
                     }
                     Ok(Order::Mute(on)) => self.is_muted = on,
+                    Ok(Order::Volume(db)) => self.gain = 10_f32.powf(db.clamp(-60.0, 30.0) / 20.0),
+                    Ok(Order::Record(path)) => {
+                        let rate = running
+                            .as_ref()
+                            .map(|running| running.negotiated.receive.codec.sample_rate());
+                        self.finish_recording(recorder.take());
+                        self.devices.recording = path;
+                        self.begin_recording(&mut recorder, rate);
+                    }
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return self.end(running, recorder),
                 }
@@ -196,6 +230,9 @@ impl Sound {
                     let random = self.rng.random_range(0.5..1.5);
                     report_at = now + REPORT_INTERVAL.mul_f64(random);
                     self.report(running, now, false);
+                }
+                if now >= told_at + self.devices.quality_interval {
+                    told_at = now;
                     (self.tell)(SoundEvent::Quality(running.quality(now)));
                 }
             }
@@ -238,15 +275,8 @@ impl Sound {
             Some(before) if before.negotiated.send.codec.sample_rate() == rate => before.player,
             _ => self.devices.source.player(rate),
         };
-        if recorder.is_none()
-            && let Some(path) = &self.devices.recording
-        {
-            let rate = negotiated.receive.codec.sample_rate();
-            match Recorder::create(path, rate) {
-                Ok(created) => *recorder = Some(created),
-                Err(_) => (self.tell)(SoundEvent::RecordingFailed),
-            }
-        }
+        let rate = negotiated.receive.codec.sample_rate();
+        self.begin_recording(recorder, Some(rate));
         Some(Running {
             negotiated,
             sender,
@@ -256,8 +286,27 @@ impl Sound {
             received: 0,
             last_report: None,
             round_trip: None,
-            loudness: f64::NEG_INFINITY,
+            heard_loudness: f64::NEG_INFINITY,
+            sent_loudness: f64::NEG_INFINITY,
         })
+    }
+
+    /// Opens the file in which what is heard is to be written, once the rate is known.
+    fn begin_recording(&self, recorder: &mut Option<Recorder>, rate: Option<u32>) {
+        if recorder.is_none()
+            && let (Some(path), Some(rate)) = (&self.devices.recording, rate)
+        {
+            match Recorder::create(path, rate) {
+                Ok(created) => *recorder = Some(created),
+                Err(_) => (self.tell)(SoundEvent::RecordingFailed),
+            }
+        }
+    }
+
+    fn finish_recording(&self, recorder: Option<Recorder>) {
+        if recorder.is_some_and(|recorder| recorder.finish().is_err()) {
+            (self.tell)(SoundEvent::RecordingFailed);
+        }
     }
 
     /// Takes what comes until it is time for the next turn, or something came.
@@ -329,7 +378,8 @@ impl Sound {
         let count = codec.packet_samples();
         let mut heard = Vec::with_capacity(count);
         running.receiver.play(now, count, &mut heard);
-        running.loudness = loudness(&heard);
+        running.heard_loudness = loudness(&heard);
+        self.play(&heard, codec.sample_rate());
         if let Some(open) = recorder
             && open.write(&heard, codec.sample_rate()).is_err()
         {
@@ -339,6 +389,7 @@ impl Sound {
         let count = running.negotiated.send.codec.packet_samples();
         if !matches!(direction, Direction::SendReceive | Direction::SendOnly) {
             running.sender.skip(count);
+            running.sent_loudness = f64::NEG_INFINITY;
             return;
         }
         let mut samples = Vec::with_capacity(count);
@@ -348,11 +399,23 @@ impl Sound {
         if self.is_muted {
             samples.fill(0);
         }
+        let rate = running.negotiated.send.codec.sample_rate();
+        let said = (heard.as_slice(), codec.sample_rate());
+        let conference = &self.devices.conference;
+        conference.exchange(self.id, said, &mut samples, rate);
+        running.sent_loudness = loudness(&samples);
         let to = running.negotiated.rtp;
         running.sender.push(&samples, |packet| {
             // A packet that does not leave is lost, as any other may be.
             let _ = self.rtp.send_to(packet, to);
         });
+    }
+
+    /// Plays at the speaker, as loud as the user wants it.
+    fn play(&self, heard: &[i16], rate: u32) {
+        let louder = |sample: &i16| (f32::from(*sample) * self.gain) as i16;
+        let samples: Vec<i16> = heard.iter().map(louder).collect();
+        self.devices.speaker.play(self.id, &samples, rate);
     }
 
     /// Sends a report, the last one with a farewell (RFC 3550 sections 6.4 and 6.6).
@@ -412,11 +475,7 @@ impl Sound {
     }
 
     fn end(self, running: Option<Running>, recorder: Option<Recorder>) -> CallQuality {
-        if let Some(recorder) = recorder
-            && recorder.finish().is_err()
-        {
-            (self.tell)(SoundEvent::RecordingFailed);
-        }
+        self.finish_recording(recorder);
         running.map_or_else(CallQuality::default, |mut running| {
             let now = Instant::now();
             self.report(&mut running, now, true);
@@ -484,7 +543,8 @@ impl Running {
             jitter_ms: jitter * 1_000.0,
             buffer_ms: buffer.as_secs_f64() * 1_000.0,
             round_trip_ms: self.round_trip.map(|time| time.as_secs_f64() * 1_000.0),
-            heard_db: self.loudness.max(-96.0),
+            heard_db: self.heard_loudness.max(-96.0),
+            sent_db: self.sent_loudness.max(-96.0),
             mos: impairments.mos(),
         }
     }

@@ -1,15 +1,18 @@
 //! `tandem phone`.
 
-use std::fs;
-use std::io::{self, Write};
+mod screen;
+
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use media::codec::Codec;
+use media::tones::Country;
 use phone::{
-    ControlSocket, Phone, PhoneConfig, PhoneEvent, Recorder, Script, ScriptOutcome, Source, follow,
+    Contact, ControlSocket, Output, Phone, PhoneConfig, PhoneEvent, PhoneScreen, Recorder,
+    Scenario, Script, ScriptOutcome, Settings, Source, check, follow, read_password,
 };
 use sip::{Transport, Uri};
 use sip_net::Listen;
@@ -21,14 +24,20 @@ use crate::{fail, interrupts, usage};
 
 /// Call, or be called, with sound.
 ///
-/// A phone for scripts: it registers, calls or answers, plays and records, and tells what happens. Its exit status says
-/// whether what was asked for happened.
+/// A phone for people: on a terminal, without options that say what is to be done, it shows accounts and calls, and follows
+/// keys (? lists them). And for scripts: it registers, calls or answers, plays and records, and tells what happens. Its exit
+/// status says whether what was asked for happened.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The user's address of record, such as sip:alice@example.org
+    /// The user's address of record, such as sip:alice@example.org [default: the accounts of the settings]
     #[arg(value_name = "URI")]
-    user: String,
+    user: Option<String>,
+
+    /// Settings: accounts, contacts, codecs, tones, devices [default: tandem/phone.toml in $XDG_CONFIG_HOME or ~/.config, if it
+    /// is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Send requests to this URI first, such as sip:127.0.0.1:5060;transport=sctp
     #[arg(long, value_name = "URI")]
@@ -79,6 +88,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     answer: bool,
 
+    /// Follow the steps of a file, and say what went otherwise than expected
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["dial", "answer", "register", "keys", "hangup_after", "control"]
+    )]
+    expect: Option<PathBuf>,
+
     /// Play a WAV file, or tone:HERTZ; without --hangup-after the call ends when the file does
     #[arg(long, value_name = "FILE", conflicts_with = "echo")]
     play: Option<String>,
@@ -91,6 +108,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
+    /// Where calls and the tones of their progress are heard: null: or a WAV file
+    #[arg(long, value_name = "FILE")]
+    speaker: Option<String>,
+
+    /// Country of the tones: de, fr, gb, it, jp or us
+    #[arg(long, value_name = "COUNTRY")]
+    country: Option<Country>,
+
     /// Press these keys when the call is answered
     #[arg(long, value_name = "KEYS")]
     keys: Option<String>,
@@ -99,13 +124,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     hangup_after: Option<Duration>,
 
-    /// Codecs, the preferred one first
-    #[arg(
-        long,
-        value_name = "CODEC,…",
-        value_delimiter = ',',
-        default_value = "opus,g722,pcma,pcmu"
-    )]
+    /// Codecs, the preferred one first [default: opus,g722,pcma,pcmu]
+    #[arg(long, value_name = "CODEC,…", value_delimiter = ',')]
     codecs: Vec<Codec>,
 
     /// Call whom the other side asks us to call, at our cost
@@ -123,20 +143,33 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
+  tandem phone
   tandem phone sip:bob@127.0.0.1 --listen udp:127.0.0.1:5070 --answer --echo
   tandem phone sip:alice@127.0.0.1 --dial sip:bob@127.0.0.1:5070 --play hello.wav --record reply.wav
   tandem phone sip:alice@example.org --via 'sip:10.0.0.1;transport=sctp' --register --answer
   tandem phone sip:alice@example.org --register --control /tmp/phone.sock --json
+  tandem phone sip:alice@127.0.0.1 --expect menu.toml
 
 Commands on the socket: {\"command\":\"dial\",\"to\":\"sip:bob@example.org\"}; the others are register,
-unregister, answer, hangup, hold, resume, mute, keys, transfer, join, accept_transfer, refuse_transfer,
-text and quit (docs/phone.md).
+unregister, answer, hangup, hold, resume, mute, volume, record, keys, transfer, join, conference,
+accept_transfer, refuse_transfer, text, do_not_disturb, auto_answer and quit (docs/phone.md).
 
 Exit status: 0 what was asked for happened, 1 it did not, 2 usage error, 130 Ctrl-C.";
 
+/// What a phone is switched on for.
+enum Purpose {
+    Script(Script),
+    Expect(Scenario),
+    /// For a person; these accounts are registered.
+    Screen {
+        screen: Box<PhoneScreen>,
+        register: Vec<usize>,
+    },
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
-    let (config, script) = match settings(&arguments) {
+    let (config, purpose) = match settings(&arguments) {
         Ok(settings) => settings,
         Err(reason) => usage::error(&["phone"], &reason),
     };
@@ -145,12 +178,12 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         .enable_all()
         .build();
     match runtime {
-        Ok(runtime) => runtime.block_on(telephone(arguments, config, script)),
+        Ok(runtime) => runtime.block_on(telephone(arguments, config, purpose)),
         Err(error) => fail(&error),
     }
 }
 
-async fn telephone(arguments: Arguments, config: PhoneConfig, script: Script) -> ExitCode {
+async fn telephone(arguments: Arguments, config: PhoneConfig, purpose: Purpose) -> ExitCode {
     let (phone, mut events) = match Phone::start(config) {
         Ok(started) => started,
         Err(error) => return fail(&error),
@@ -184,25 +217,86 @@ async fn telephone(arguments: Arguments, config: PhoneConfig, script: Script) ->
             std::future::pending::<()>().await;
         }
     };
-    let outcome = follow(&phone, &mut events, &script, tell, interrupted).await;
-    match outcome {
-        ScriptOutcome::Done => ExitCode::SUCCESS,
-        ScriptOutcome::Failed => ExitCode::FAILURE,
-        ScriptOutcome::Interrupted => interrupts::exit_code(),
+    match purpose {
+        Purpose::Script(script) => {
+            match follow(&phone, &mut events, &script, tell, interrupted).await {
+                ScriptOutcome::Done => ExitCode::SUCCESS,
+                ScriptOutcome::Failed => ExitCode::FAILURE,
+                ScriptOutcome::Interrupted => interrupts::exit_code(),
+            }
+        }
+        Purpose::Expect(scenario) => tokio::select! {
+            outcome = check(&phone, &mut events, &scenario, tell) => match outcome {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(difference) => {
+                    complain!("tandem: {difference}");
+                    ExitCode::FAILURE
+                }
+            },
+            () = interrupted => interrupts::exit_code(),
+        },
+        Purpose::Screen { screen, register } => {
+            match screen::show(&phone, &mut events, *screen, &register, interrupted).await {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => fail(&error),
+            }
+        }
     }
 }
 
-/// The phone and what it is to do; what is wrong with the arguments otherwise.
-fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Script), String> {
-    let user = sip_uri(&arguments.user)?;
+/// The phone and what it is for; what is wrong with the arguments otherwise.
+fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Purpose), String> {
+    let default = Settings::default_path().filter(|path| path.exists());
+    let settings = match arguments.config.clone().or(default) {
+        Some(path) => Settings::read(&path).map_err(|error| error.to_string())?,
+        None => Settings::default(),
+    };
+    let (accounts, register) = accounts(arguments, &settings)?;
+    let uris: Vec<String> = accounts
+        .iter()
+        .map(|account| account.address_of_record.clone())
+        .collect();
+    let mut config = PhoneConfig::new(accounts, rand::random());
+    configure(&mut config, arguments, &settings)?;
+    let purpose = match &arguments.expect {
+        Some(path) => Purpose::Expect(Scenario::read(path).map_err(|error| error.to_string())?),
+        None => match script(arguments, &config, &register)? {
+            Some(script) => Purpose::Script(script),
+            None => {
+                // Levels that move.
+                config.quality_interval = Duration::from_millis(300);
+                config.is_attended = true;
+                let contacts: Vec<Contact> = settings.contacts;
+                let screen = Box::new(PhoneScreen::new(&uris, contacts));
+                Purpose::Screen { screen, register }
+            }
+        },
+    };
+    Ok((config, purpose))
+}
+
+/// The accounts, and those of them that are to be registered: the one of the command line, or those of the settings.
+fn accounts(
+    arguments: &Arguments,
+    settings: &Settings,
+) -> Result<(Vec<AccountConfig>, Vec<usize>), String> {
+    let Some(user) = &arguments.user else {
+        if settings.accounts.is_empty() {
+            return Err("there is no account: URI is missing, or --config FILE".to_owned());
+        }
+        let accounts = settings.accounts.iter();
+        let accounts = accounts.map(|account| account.account(ask_password));
+        let accounts = accounts.collect::<Result<_, _>>();
+        let numbered = settings.accounts.iter().enumerate();
+        let wanted = numbered.filter(|(_, account)| account.register);
+        let register = wanted.map(|(number, _)| number).collect();
+        return Ok((accounts.map_err(|error| error.to_string())?, register));
+    };
+    let user = sip_uri(user)?;
     let mut account = AccountConfig::new(user.clone());
     account.outbound_proxy = arguments.via.as_deref().map(sip_uri).transpose()?;
     let password = match &arguments.password_file {
-        Some(path) => {
-            let text =
-                fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            Some(text.trim_end_matches(['\r', '\n']).to_owned())
-        }
+        Some(path) => Some(read_password(path).map_err(|error| error.to_string())?),
         None => arguments.password.clone(),
     };
     if let Some(password) = password {
@@ -213,10 +307,88 @@ fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Script), String> {
         let username = username.ok_or("--username NAME is missing: the URI has no user")?;
         account.credentials = Some(Credentials { username, password });
     }
+    Ok((vec![account], vec![0]))
+}
+
+fn ask_password(username: &str) -> Result<String, String> {
+    let terminal = console::Term::stderr();
+    if !terminal.is_term() {
+        return Err("there is no terminal on which to ask for the password".to_owned());
+    }
+    let asked = terminal.write_str(&format!("Password of {username}: "));
+    asked
+        .and_then(|()| terminal.read_secure_line())
+        .map_err(|error| error.to_string())
+}
+
+/// What is set by options, or else by the settings.
+fn configure(
+    config: &mut PhoneConfig,
+    arguments: &Arguments,
+    settings: &Settings,
+) -> Result<(), String> {
+    let words = |error: phone::SettingsError| error.to_string();
+    config.net.listeners.clone_from(&arguments.listen);
+    if arguments.listen.is_empty() {
+        config.net.listeners = settings.listeners().map_err(words)?;
+    }
+    config.net.encapsulation_port = arguments.encapsulation_port;
+    config.net.peer_encapsulation_port = arguments.peer_encapsulation_port;
+    config.transport = match arguments.transport {
+        Some(transport) => Some(transport),
+        None => settings.transport().map_err(words)?,
+    };
+    let chosen = match arguments.codecs.is_empty() {
+        true => settings.codecs().map_err(words)?,
+        false => arguments.codecs.clone(),
+    };
+    if !chosen.is_empty() {
+        config.codecs = chosen;
+    }
+    config.country = match arguments.country {
+        Some(country) => country,
+        None => settings.country().map_err(words)?,
+    };
+    let source = arguments.play.as_ref().or(settings.source.as_ref());
+    config.source = match source {
+        _ if arguments.echo => Source::Echo,
+        Some(name) => Source::open(name).map_err(|error| error.to_string())?,
+        None => Source::Null,
+    };
+    let speaker = arguments.speaker.as_ref().or(settings.speaker.as_ref());
+    if let Some(name) = speaker {
+        config.output = Output::open(name).map_err(|error| error.to_string())?;
+    }
+    if let Some(path) = &arguments.record {
+        // Better told now than in the middle of the call.
+        Recorder::create(path, 8_000)
+            .and_then(Recorder::finish)
+            .map_err(|error| error.to_string())?;
+    }
+    config.recording.clone_from(&arguments.record);
+    config.answers = arguments.answer;
+    config.accepts_transfers = arguments.accept_transfers;
+    config.is_attended = arguments.control.is_some();
+    Ok(())
+}
+
+/// What is to be done; `None` when a person says so on a terminal.
+fn script(
+    arguments: &Arguments,
+    config: &PhoneConfig,
+    register: &[usize],
+) -> Result<Option<Script>, String> {
     let dial = arguments.dial.as_deref().map(sip_uri).transpose()?;
     let stays = arguments.control.is_some();
     if dial.is_none() && !arguments.answer && !arguments.register && !stays {
-        return Err("nothing to do: --register, --dial URI, --answer or --control PATH".to_owned());
+        let is_for_people = !arguments.json && arguments.keys.is_none();
+        if is_for_people && io::stdin().is_terminal() && io::stdout().is_terminal() {
+            return Ok(None);
+        }
+        return Err(
+            "nothing to do: --register, --dial URI, --answer, --expect FILE or --control PATH; or a terminal"
+                .to_owned(),
+        );
     }
     if let Some(wrong) = arguments
         .keys
@@ -228,39 +400,19 @@ fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Script), String> {
             "--keys: \"{wrong}\" is not a key: a digit, *, # or a letter from A to D is expected"
         ));
     }
-    let source = match &arguments.play {
-        Some(name) => Source::open(name).map_err(|error| error.to_string())?,
-        None if arguments.echo => Source::Echo,
-        None => Source::Null,
-    };
-    if let Some(path) = &arguments.record {
-        // Better told now than in the middle of the call.
-        Recorder::create(path, 8_000)
-            .and_then(Recorder::finish)
-            .map_err(|error| error.to_string())?;
-    }
-    let script = Script {
-        register: arguments.register,
+    Ok(Some(Script {
+        register: match arguments.register {
+            true => register.to_vec(),
+            false => Vec::new(),
+        },
         dial,
         answer: arguments.answer,
         keys: arguments.keys.clone(),
         hangup_after: arguments.hangup_after,
-        hangup_after_playing: matches!(source, Source::Sound(_))
+        hangup_after_playing: matches!(config.source, Source::Sound(_))
             && arguments.hangup_after.is_none(),
         stays,
-    };
-    let mut config = PhoneConfig::new(vec![account], rand::random());
-    config.net.listeners.clone_from(&arguments.listen);
-    config.net.encapsulation_port = arguments.encapsulation_port;
-    config.net.peer_encapsulation_port = arguments.peer_encapsulation_port;
-    config.transport = arguments.transport;
-    config.codecs.clone_from(&arguments.codecs);
-    config.source = source;
-    config.recording.clone_from(&arguments.record);
-    config.answers = arguments.answer;
-    config.accepts_transfers = arguments.accept_transfers;
-    config.is_attended = arguments.control.is_some();
-    Ok((config, script))
+    }))
 }
 
 /// A SIP URI; a host alone is one, too.
@@ -330,6 +482,7 @@ fn in_words(event: &PhoneEvent) -> Option<String> {
             });
             format!("ended: {reason}{status}{quality}")
         }
+        PhoneEvent::Missed { count } => format!("{count} events were missed"),
         PhoneEvent::Refused { problem } => {
             complain!("tandem: {problem}");
             return None;

@@ -9,7 +9,7 @@ use sip::Transport;
 
 use crate::phones::Running;
 
-fn block_on(test: impl Future<Output = ()>) {
+pub(crate) fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -18,7 +18,7 @@ fn block_on(test: impl Future<Output = ()>) {
 }
 
 /// The power of a frequency in the samples (Goertzel), as a part of all power.
-fn share(samples: &[i16], hertz: f32, sample_rate: u32) -> f32 {
+pub(crate) fn share(samples: &[i16], hertz: f32, sample_rate: u32) -> f32 {
     let factor = 2.0 * (std::f32::consts::TAU * hertz / sample_rate as f32).cos();
     let (mut one, mut two, mut all) = (0.0_f32, 0.0_f32, 0.0_f32);
     for sample in samples {

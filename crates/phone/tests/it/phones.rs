@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// A phone and its events.
 pub(crate) struct Running {
     pub(crate) phone: Phone,
-    events: mpsc::UnboundedReceiver<PhoneEvent>,
+    pub(crate) events: mpsc::Receiver<PhoneEvent>,
     pub(crate) uri: String,
 }
 
@@ -65,6 +65,11 @@ impl Running {
             Ok(None) => panic!("the phone is off; it said {seen:?}"),
             Err(_) => panic!("it did not come; what came is {seen:?}"),
         }
+    }
+
+    /// Waits until the phone is off.
+    pub(crate) async fn off(&mut self) {
+        while self.events.recv().await.is_some() {}
     }
 
     pub(crate) async fn answered(&mut self) -> String {
