@@ -7,6 +7,7 @@ use crate::channel::Found;
 use crate::event_sink::EventSink;
 use crate::file::Captured;
 use crate::filter::{Addressed, Filter};
+use crate::hep::HepPacket;
 use crate::ip::{Datagram, Fragments, Reassembly, UsualUdp};
 use crate::link::{self, Payload};
 use crate::sctp::Associations;
@@ -70,6 +71,22 @@ impl Layers {
                 }
             }
             Payload::Other => sink.counts.passed_over.not_ip += 1,
+        }
+    }
+
+    /// Takes in a message that was captured elsewhere.
+    pub(crate) fn read_hep(&self, hep: &HepPacket<'_>, sink: &mut EventSink<'_>) {
+        let addressed = Addressed {
+            protocol: hep.protocol,
+            addresses: [hep.source.address, hep.destination.address],
+            ports: Some([hep.source.port, hep.destination.port]),
+        };
+        let is_wanted = match &self.filter {
+            Some(filter) => filter.matches(&addressed),
+            None => true,
+        };
+        if is_wanted && begins_message(hep.payload, true) {
+            sink.sip(hep.source, hep.destination, hep.carrier, hep.payload, false);
         }
     }
 

@@ -21,6 +21,7 @@ mod event;
 mod event_sink;
 mod file;
 mod filter;
+mod hep;
 mod input;
 mod ip;
 mod journal;

@@ -2,6 +2,7 @@
 
 use crate::event_sink::EventSink;
 use crate::file::{Captured, LinkType};
+use crate::hep::HepPacket;
 use crate::layers::Layers;
 use crate::{Counts, Event, Settings, Time};
 
@@ -40,6 +41,27 @@ impl Packets {
             on_event,
         };
         self.layers.read(packet, &mut sink);
+    }
+
+    /// Reads a datagram of HEP version 3, by which a server sends copies of its messages, and hands over its event. Its time and addresses
+    /// are those that the datagram tells; `received` is when it came.
+    pub fn read_hep(&mut self, received: Time, octets: &[u8], on_event: &mut dyn FnMut(Event<'_>)) {
+        self.counts.packets += 1;
+        self.counts.octets += octets.len() as u64;
+        let Some(hep) = HepPacket::read(octets) else {
+            self.counts.passed_over.malformed += 1;
+            return;
+        };
+        let time = hep.time.unwrap_or(received);
+        self.last_time = time;
+        let mut sink = EventSink {
+            file: 0,
+            packet: self.counts.packets,
+            time,
+            counts: &mut self.counts,
+            on_event,
+        };
+        self.layers.read_hep(&hep, &mut sink);
     }
 
     /// Adds secrets of TLS connections, as lines of a key log.

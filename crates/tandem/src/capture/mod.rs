@@ -4,7 +4,9 @@ mod analyze;
 mod files;
 mod live;
 mod options;
+mod screen;
 mod sessions;
+mod view;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,7 @@ pub(crate) struct Arguments {
 enum Command {
     Analyze(analyze::Arguments),
     Live(live::Arguments),
+    View(view::Arguments),
 }
 
 /// Runs the command.
@@ -30,6 +33,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let done = match arguments.command {
         Command::Analyze(arguments) => analyze::run(arguments),
         Command::Live(arguments) => live::run(arguments),
+        Command::View(arguments) => view::run(arguments),
     };
     match done {
         Ok(code) => code,

@@ -111,11 +111,18 @@ impl Inputs {
 /// What is analysed, and how much is kept for it. `seed` makes hashes unpredictable.
 pub(super) fn analysis(inputs: &Inputs, outputs: &Outputs, seed: u64) -> Options {
     Options {
+        keep_worst: outputs.html.is_some(),
+        most_failed: outputs.failed,
+        ..analysis_of(inputs, seed)
+    }
+}
+
+/// The same where nothing is written.
+pub(super) fn analysis_of(inputs: &Inputs, seed: u64) -> Options {
+    Options {
         most_open: inputs.open_calls,
         most_associations: inputs.open_associations,
         correlate_by: inputs.correlate_by.clone(),
-        keep_worst: outputs.html.is_some(),
-        most_failed: outputs.failed,
         seed,
         ..Options::default()
     }

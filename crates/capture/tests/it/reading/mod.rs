@@ -5,6 +5,7 @@ mod connections;
 mod damage;
 mod files;
 mod fragments;
+mod hep;
 mod recorded;
 mod sctp_extensions;
 mod secure_streams;

@@ -1,6 +1,7 @@
 //! A thread that hears packets, so that the kernel never waits for the screen.
 
-use std::io;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -26,7 +27,7 @@ const LONGEST_END: Duration = Duration::from_secs(5);
 pub(super) struct CapturedPacket {
     /// When the kernel saw it.
     pub(super) time: SystemTime,
-    /// It, as [`packet_socket::Packet`] has it.
+    /// It, as [`packet_socket::Packet`] has it, or a datagram of HEP.
     pub(super) octets: Bytes,
     _room: Taken,
 }
@@ -35,6 +36,8 @@ pub(super) struct CapturedPacket {
 pub(super) struct Listener {
     packets: Receiver<io::Result<CapturedPacket>>,
     shared: Arc<Shared>,
+    /// Where HEP is sent to.
+    pub(super) address: Option<SocketAddr>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -49,17 +52,33 @@ struct Shared {
 impl Listener {
     /// Captures from an interface. Packets take so many octets at most, from when they are captured until they are dropped: those that find
     /// no room are not kept.
-    pub(super) fn start(interface: &str, most_octets: usize) -> Result<Listener, OpenError> {
+    pub(super) fn on_interface(interface: &str, most_octets: usize) -> Result<Listener, OpenError> {
         let socket = PacketSocket::open(interface)?;
+        Ok(Listener::start(Source::Interface(socket), most_octets)?)
+    }
+
+    /// Takes datagrams of HEP that are sent to an address, with the same bound.
+    pub(super) fn on_hep(address: SocketAddr, most_octets: usize) -> io::Result<Listener> {
+        let socket = UdpSocket::bind(address)?;
+        let buffer = vec![0; LONGEST_DATAGRAM];
+        Listener::start(Source::Hep { socket, buffer }, most_octets)
+    }
+
+    fn start(source: Source, most_octets: usize) -> io::Result<Listener> {
+        let address = match &source {
+            Source::Interface(_) => None,
+            Source::Hep { socket, .. } => Some(socket.local_addr()?),
+        };
         let (sender, packets) = sync_channel(WAITING);
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("listener".to_owned())
-            .spawn(move || listen(socket, &sender, &Room::new(most_octets), &theirs))?;
+            .spawn(move || listen(source, &sender, &Room::new(most_octets), &theirs))?;
         Ok(Listener {
             packets,
             shared,
+            address,
             thread: Some(thread),
         })
     }
@@ -105,8 +124,49 @@ impl Drop for Listener {
     }
 }
 
+/// Where packets come from.
+enum Source {
+    Interface(PacketSocket),
+    Hep { socket: UdpSocket, buffer: Vec<u8> },
+}
+
+/// What UDP carries at most.
+const LONGEST_DATAGRAM: usize = 65_535;
+
+impl Source {
+    /// Waits for a packet, and tells when it came.
+    fn receive(&mut self, timeout: Duration) -> io::Result<Option<(SystemTime, &[u8])>> {
+        match self {
+            Source::Interface(socket) => {
+                let packet = socket.receive(timeout)?;
+                Ok(packet.map(|packet| (packet.time, packet.octets)))
+            }
+            Source::Hep { socket, buffer } => {
+                socket.set_read_timeout(Some(timeout.max(Duration::from_millis(1))))?;
+                match socket.recv(buffer) {
+                    Ok(length) => Ok(Some((SystemTime::now(), &buffer[..length]))),
+                    Err(error) => match error.kind() {
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
+                            Ok(None)
+                        }
+                        _ => Err(error),
+                    },
+                }
+            }
+        }
+    }
+
+    /// Packets that the kernel dropped, as far as it tells.
+    fn dropped(&self) -> u64 {
+        match self {
+            Source::Interface(socket) => socket.dropped(),
+            Source::Hep { .. } => 0,
+        }
+    }
+}
+
 fn listen(
-    mut socket: PacketSocket,
+    mut source: Source,
     sender: &SyncSender<io::Result<CapturedPacket>>,
     room: &Arc<Room>,
     shared: &Shared,
@@ -116,28 +176,26 @@ fn listen(
     };
     loop {
         let timeout = shared.stop.get().map_or(TIMEOUT, |_| Duration::ZERO);
-        let received = socket.receive(timeout);
+        let received = source.receive(timeout);
         let end = shared.stop.get();
         let captured = match received {
             Ok(None) if timeout.is_zero() => return,
             Ok(None) => continue,
             // On a busy link there would always be one more; where the clock was set back they all seem old.
-            Ok(Some(packet))
-                if end.is_some_and(|(time, at)| {
-                    packet.time > *time || at.elapsed() > LONGEST_END
-                }) =>
+            Ok(Some((time, _)))
+                if end
+                    .is_some_and(|(stopped, at)| time > *stopped || at.elapsed() > LONGEST_END) =>
             {
                 return;
             }
-            Ok(Some(packet)) => {
-                let Some(room) = room.take(packet.octets.len() + size_of::<CapturedPacket>())
-                else {
+            Ok(Some((time, octets))) => {
+                let Some(room) = room.take(octets.len() + size_of::<CapturedPacket>()) else {
                     drop_one();
                     continue;
                 };
                 Ok(CapturedPacket {
-                    time: packet.time,
-                    octets: Bytes::copy_from_slice(packet.octets),
+                    time,
+                    octets: Bytes::copy_from_slice(octets),
                     _room: room,
                 })
             }
@@ -152,13 +210,12 @@ fn listen(
         if is_last {
             return;
         }
-        shared.dropped[0].store(socket.dropped(), Ordering::Relaxed);
+        shared.dropped[0].store(source.dropped(), Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
     use std::sync::atomic::AtomicBool;
 
     use test_support::{Namespace, wait_until};
@@ -170,7 +227,7 @@ mod tests {
     /// Hears a loopback interface of its own, on which there is a socket.
     fn on_loopback() -> Option<(Listener, UdpSocket)> {
         Namespace::new()?.enter();
-        let listener = Listener::start("lo", 1 << 20).expect("root may");
+        let listener = Listener::on_interface("lo", 1 << 20).expect("root may");
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         Some((listener, socket))
     }
@@ -220,5 +277,18 @@ mod tests {
             is_busy && Instant::now() < end
         });
         assert!(is_over);
+    }
+
+    #[test]
+    fn datagrams_of_hep_are_heard() {
+        let listener = Listener::on_hep("127.0.0.1:0".parse().expect("an address"), 1 << 20);
+        let listener = listener.expect("a port");
+        let address = listener.address.expect("bound");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.send_to(b"HEP3", address).expect("it is sent");
+        assert!(wait_until(LIMIT, || {
+            let heard = listener.next().expect("it can be read");
+            heard.is_some_and(|captured| *captured.octets == *b"HEP3")
+        }));
     }
 }

@@ -2,14 +2,12 @@
 
 mod listener;
 mod room;
-mod save;
-mod screen;
-mod view;
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{IsTerminal, Read};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +22,13 @@ use clap::Args;
 use serde::Serialize;
 
 use super::options::{Inputs, Outputs, analysis};
+use super::screen::{Besides, Screen, Wish};
 use super::sessions::Sessions;
 use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 use crate::terminal::complain;
 use crate::values::{count, duration};
 use listener::{CapturedPacket, Listener};
-use screen::{Besides, Screen, Wish};
 
 /// Show SIP calls as they happen on an interface: their messages, ladder diagrams, metrics.
 ///
@@ -41,8 +39,18 @@ use screen::{Besides, Screen, Wish};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The interface, or: any
-    #[arg(short, long, value_name = "IFACE")]
-    interface: String,
+    #[arg(
+        short,
+        long,
+        value_name = "IFACE",
+        required_unless_present = "hep",
+        conflicts_with = "hep"
+    )]
+    interface: Option<String>,
+
+    /// Take messages from HEP (version 3) that servers send to this address, instead of from an interface
+    #[arg(long, value_name = "udp:IP:PORT", value_parser = hep_address)]
+    hep: Option<SocketAddr>,
 
     #[command(flatten)]
     #[serde(flatten)]
@@ -68,11 +76,12 @@ const EXAMPLES: &str = "\
 Examples:
   tandem capture live -i eth0
   tandem capture live -i any --filter 'port 5060 and not host 10.0.0.9'
+  tandem capture live --hep udp:0.0.0.0:9060           what Kamailio's siptrace sends
   tandem capture live -i eth0 --duration 10min --html calls.html > tables.txt
 
 Keys: arrows, PgUp, PgDn, Home, End    go about           Enter   ladder, then message
-      Space  select a call             s  save selection  /       search in all messages
-      i  metrics so far                p  pause           c       clear the list
+      < > z  sort                      f  filter          /       search in all messages
+      Space  select a call             s  save selection  ?       all keys
       Esc    back                      q  quit
 
 Exit status: 0 done, 1 packets cannot be captured, or a file cannot be written, 2 usage error.";
@@ -111,18 +120,15 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     outputs.check_apart_from(arguments.inputs.key_log.iter())?;
     check_writable(outputs.files())?;
     let seed = RandomState::new().hash_one(0);
-    let listener = Listener::start(&arguments.interface, arguments.memory * MEGABYTE / 4)
-        .with_context(|| format!("cannot listen on {}", arguments.interface))?;
+    let (listener, place) = listen(&arguments)?;
     let stop = stop_on_signal()?;
     let mut live = Live::new(&arguments, seed)?;
     let end = arguments.duration.map(|duration| Instant::now() + duration);
     let is_over = || stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end);
-    let deaf = |failure: anyhow::Error| {
-        failure.context(format!("cannot listen on {}", arguments.interface))
-    };
+    let deaf = |failure: anyhow::Error| failure.context(format!("cannot listen on {place}"));
     let mut failure = None;
     if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
-        let mut screen = Screen::open(&arguments.interface)?;
+        let mut screen = Screen::open(&place)?;
         while !is_over() {
             let captured = live.take(&listener, PACKETS_AT_ONCE, screen.is_paused());
             failure = captured.map(deaf);
@@ -141,7 +147,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             }
         }
     } else {
-        complain!("tandem: listening on {}; SIGINT ends", arguments.interface);
+        complain!("tandem: listening on {place}; SIGINT ends");
         while !is_over() && failure.is_none() {
             std::thread::sleep(TICK);
             failure = live.take(&listener, usize::MAX, false).map(deaf);
@@ -156,11 +162,34 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     failure = failure.or(live.take(&listener, usize::MAX, false).map(deaf));
     drop(listener);
-    let unwritten = live.finish(&arguments);
+    let unwritten = live.finish(&arguments, place);
     Ok(unwritten
         .iter()
         .chain(&failure)
         .fold(ExitCode::SUCCESS, |_, error| fail(error.as_ref())))
+}
+
+/// Begins to listen, and tells where.
+fn listen(arguments: &Arguments) -> anyhow::Result<(Listener, String)> {
+    let most = arguments.memory * MEGABYTE / 4;
+    if let Some(address) = arguments.hep {
+        let listener = Listener::on_hep(address, most)
+            .with_context(|| format!("cannot listen for HEP on {address} (--hep)"))?;
+        let address = listener.address.unwrap_or(address);
+        return Ok((listener, format!("udp:{address}")));
+    }
+    let interface = arguments.interface.clone().unwrap_or_default();
+    let listener = Listener::on_interface(&interface, most)
+        .with_context(|| format!("cannot listen on {interface}"))?;
+    Ok((listener, interface))
+}
+
+/// Reads where HEP is sent to.
+fn hep_address(text: &str) -> Result<SocketAddr, String> {
+    let address = text
+        .strip_prefix("udp:")
+        .and_then(|address| address.parse().ok());
+    address.ok_or_else(|| format!("\"{text}\" is not valid: udp:IP:PORT is expected"))
 }
 
 /// Everything that is made of the packets.
@@ -178,6 +207,8 @@ struct Live<'a> {
     patience: Duration,
     /// Packets seen, and dropped before they could be.
     captured: (u64, u64),
+    /// Whether packets are datagrams of HEP.
+    is_hep: bool,
     /// When the files had all sessions last.
     flushed: Instant,
 }
@@ -205,6 +236,7 @@ impl<'a> Live<'a> {
             keys: keys.transpose()?.map(Keys),
             waiting: VecDeque::new(),
             captured: (0, 0),
+            is_hep: arguments.hep.is_some(),
             flushed: Instant::now(),
         })
     }
@@ -260,9 +292,10 @@ impl<'a> Live<'a> {
             journal,
             chunks,
             sessions,
+            is_hep,
             ..
         } = self;
-        packets.read(time, &captured.octets, &mut |event| {
+        let mut on_event = |event: Event<'_>| {
             observe(analysis, sessions, &event);
             if let Some(chunks) = chunks {
                 chunks.observe(&event);
@@ -270,12 +303,16 @@ impl<'a> Live<'a> {
             if !is_paused {
                 journal.observe(&event);
             }
-        });
+        };
+        match *is_hep {
+            true => packets.read_hep(time, &captured.octets, &mut on_event),
+            false => packets.read(time, &captured.octets, &mut on_event),
+        }
     }
 
     /// Judges what is still open, shows and writes everything.
     /// Returns which files could not be written.
-    fn finish(mut self, arguments: &'a Arguments) -> Vec<anyhow::Error> {
+    fn finish(mut self, arguments: &'a Arguments, place: String) -> Vec<anyhow::Error> {
         let (analysis, sessions) = (&mut self.analysis, &mut self.sessions);
         self.packets
             .finish(&mut |event| observe(analysis, sessions, &event));
@@ -290,7 +327,7 @@ impl<'a> Live<'a> {
             ));
         }
         let file = FileSummary::new(
-            arguments.interface.clone(),
+            place.clone(),
             self.packets.counts(),
             ClockOffset::default(),
             warnings,
@@ -304,7 +341,7 @@ impl<'a> Live<'a> {
         // What was found is shown although a file cannot be written, and so are the other files.
         print(&output.to_terminal(width()));
         let mut unwritten = sessions.end(&output);
-        let interface = ("interface", arguments.interface.clone());
+        let interface = ("interface", place);
         let page = arguments
             .outputs
             .write_page(&output, interface, self.chunks.as_ref());

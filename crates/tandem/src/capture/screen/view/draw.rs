@@ -1,17 +1,23 @@
 //! Drawing the list, ladders, messages and figures.
 
-use capture::{ChunkArrows, Dialog, DialogState, Journal, Recorded};
+use capture::{ChunkArrows, Dialog, DialogState, Journal, Recorded, Time};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row, Table, Widget};
-use report::{ArrowKind, format_count, format_number};
+use report::{ArrowKind, format_count};
 
+use super::columns::{Column, Order, fitted};
+use super::difference::{DiffLine, difference};
+use super::help::HELP;
 use super::{Besides, Page, Typed, View};
 
 const FAINT: Style = Style::new().fg(Color::DarkGray);
 const POINTED_AT: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// From how many columns on a ladder and a message have room beside each other.
+const BESIDE: u16 = 120;
 
 /// What a screen can do at least.
 const LEAST: (u16, u16) = (40, 6);
@@ -36,7 +42,11 @@ pub(super) fn draw(
     draw_head(view, journal, besides.captured, head, buffer);
     view.height = usize::from(middle.height).saturating_sub(2).max(1);
     // A dialog that has gone leaves its pages.
-    while let Some(Page::Ladder { dialog, .. } | Page::Message { dialog, .. }) = view.pages.last()
+    while let Some(
+        Page::Ladder { dialog, .. }
+        | Page::Message { dialog, .. }
+        | Page::Difference { dialog, .. },
+    ) = view.pages.last()
         && journal.dialog(*dialog).is_none()
     {
         view.pages.pop();
@@ -59,6 +69,20 @@ pub(super) fn draw(
             if let Some(dialog) = journal.dialog(*dialog) {
                 draw_ladder(dialog, besides.chunks, at, middle, buffer);
             }
+        }
+        Some(Page::Difference {
+            dialog,
+            messages,
+            line,
+        }) => {
+            if let Some(dialog) = journal.dialog(*dialog) {
+                draw_difference(dialog, *messages, line, middle, buffer);
+            }
+        }
+        Some(Page::Help { line }) => draw_text(HELP, line, middle, buffer),
+        Some(Page::Columns { at }) => {
+            let at = *at;
+            draw_columns(&view.columns, at, middle, buffer);
         }
         Some(Page::Message { dialog, at, line }) => {
             let message = journal
@@ -98,6 +122,9 @@ fn draw_head(
     if !view.search.text.is_empty() {
         text.push_str(&format!(", with \"{}\"", clean(&view.search.text)));
     }
+    if !view.filter.is_empty() {
+        text.push_str(&format!(", {}", clean(&view.filter.to_string())));
+    }
     if view.is_paused {
         text.push_str(", paused");
     }
@@ -108,6 +135,7 @@ fn draw_foot(view: &View, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     if let Some(typing) = &view.typing {
         let what = match typing.what {
             Typed::Search => "Search: ",
+            Typed::Filter => "Filter (method: from: to: address: state: call-id:): ",
             Typed::FileName => "Save as: ",
         };
         let line = Line::from(vec![what.bold(), clean(&typing.text).into()]);
@@ -125,20 +153,22 @@ fn draw_foot(view: &View, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let keys: &[(&str, &str)] = match view.pages.last() {
         None => &[
             ("Enter", "ladder"),
-            ("Space", "select"),
             ("/", "search"),
+            ("f", "filter"),
+            ("< >", "sort"),
             ("s", "save"),
             ("i", "metrics"),
-            ("p", "pause"),
-            ("c", "clear"),
+            ("?", "help"),
             ("q", "quit"),
         ],
         Some(Page::Ladder { .. }) => &[
             ("Enter", "message"),
-            ("Space", "select"),
+            ("d", "difference"),
             ("s", "save"),
+            ("?", "help"),
             ("Esc", "back"),
         ],
+        Some(Page::Columns { .. }) => &[("Space", "show or hide"), ("Esc", "back")],
         Some(_) => &[("↑ ↓", "scroll"), ("Esc", "back")],
     };
     let spans = keys
@@ -152,77 +182,113 @@ fn draw_list(view: &mut View, journal: &Journal, area: Rect, buffer: &mut Buffer
     let (rows, at) = view.rows(journal);
     let room = usize::from(area.height).saturating_sub(1).max(1);
     let top = at.saturating_sub(room - 1);
-    let header = [
-        "",
-        "#",
-        "Method",
-        "From",
-        "To",
-        "Msgs",
-        "Source",
-        "Destination",
-        "Over",
-        "State",
-        "Seconds",
-    ];
-    let shown = rows.iter().enumerate().skip(top).take(room);
-    let lines = shown.filter_map(|(place, number)| {
-        let dialog = journal.dialog(*number)?;
-        let is_selected = view.selected.contains(number);
-        let style = match place == at {
+    let shown: Vec<&Dialog> = rows
+        .iter()
+        .skip(top)
+        .take(room)
+        .filter_map(|number| journal.dialog(*number))
+        .collect();
+    // The mark of those that are selected, and a space.
+    const MARK: usize = 2;
+    let columns = fitted(
+        &view.columns,
+        usize::from(area.width).saturating_sub(MARK),
+        |column| {
+            let widths = shown
+                .iter()
+                .map(|dialog| Span::raw(column.text(dialog)).width());
+            let head = Span::raw(head_of(column, view.order)).width();
+            widths.max().unwrap_or(0).max(head)
+        },
+    );
+    let lines = shown.iter().enumerate().map(|(place, dialog)| {
+        let is_selected = view.selected.contains(&dialog.number);
+        let style = match top + place == at {
             true => POINTED_AT,
             false => Style::new(),
         };
-        Some(row_of(dialog, is_selected).style(style))
+        row_of(dialog, is_selected, &columns).style(style)
     });
-    let widths = [
-        Constraint::Length(1),
-        Constraint::Length(6),
-        Constraint::Length(9),
-        Constraint::Fill(3),
-        Constraint::Fill(3),
-        Constraint::Length(5),
-        Constraint::Fill(2),
-        Constraint::Fill(2),
-        Constraint::Length(8),
-        Constraint::Length(11),
-        Constraint::Length(9),
-    ];
-    let table = Table::new(lines, widths)
+    let heads = columns
+        .iter()
+        .map(|(column, _)| head_of(*column, view.order));
+    let header = std::iter::once(String::new()).chain(heads);
+    let widths = std::iter::once(1).chain(columns.iter().map(|(_, width)| *width as u16));
+    let table = Table::new(lines, widths.map(Constraint::Length))
         .header(Row::new(header).style(FAINT))
         .column_spacing(1);
     Widget::render(table, area, buffer);
 }
 
-fn row_of(dialog: &Dialog, is_selected: bool) -> Row<'static> {
-    let (source, destination, over) = match dialog.first_hop() {
-        Some((source, destination, carrier)) => (
-            source.to_string(),
-            destination.to_string(),
-            carrier.transport().name(),
-        ),
-        None => Default::default(),
+/// The name of a column, with an arrow where the list is sorted by it.
+fn head_of(column: Column, order: Order) -> String {
+    let arrow = match (order.column == column, order.is_descending) {
+        (false, _) => "",
+        (true, false) => "▲",
+        (true, true) => "▼",
     };
-    let seconds = (dialog.latest() - dialog.began()) as f64 / 1e9;
+    format!("{arrow}{}", column.name())
+}
+
+fn row_of(dialog: &Dialog, is_selected: bool, columns: &[(Column, usize)]) -> Row<'static> {
     let state = Style::new().fg(match dialog.state {
         DialogState::Completed => Color::Green,
         DialogState::Standing | DialogState::Ringing => Color::Cyan,
         DialogState::Refused(401 | 407) | DialogState::Waiting => Color::Yellow,
         DialogState::Refused(_) | DialogState::Cancelled => Color::Red,
     });
-    Row::new([
-        Cell::from(if is_selected { "*" } else { "" }),
-        Cell::from(dialog.number.to_string()),
-        Cell::from(clean(&dialog.method)),
-        Cell::from(without_scheme(&dialog.from)),
-        Cell::from(without_scheme(&dialog.to)),
-        Cell::from((dialog.messages.len() as u64 + dialog.left_out).to_string()),
-        Cell::from(source),
-        Cell::from(destination),
-        Cell::from(over),
-        Cell::from(dialog.state.text()).style(state),
-        Cell::from(format_number(seconds, 3)),
-    ])
+    let cells = columns.iter().map(|(column, _)| {
+        let cell = Cell::from(column.text(dialog));
+        match column {
+            Column::State => cell.style(state),
+            _ => cell,
+        }
+    });
+    let mark = Cell::from(if is_selected { "*" } else { "" });
+    Row::new(std::iter::once(mark).chain(cells))
+}
+
+fn draw_columns(shown: &[Column], at: usize, area: Rect, buffer: &mut Buffer) {
+    let top = at.saturating_sub(usize::from(area.height).saturating_sub(1));
+    let columns = Column::ALL.iter().enumerate().skip(top);
+    for ((place, column), row) in columns.zip(area.rows()) {
+        let mark = if shown.contains(column) { "x" } else { " " };
+        let style = match place == at {
+            true => POINTED_AT,
+            false => Style::new(),
+        };
+        Line::from(format!("[{mark}] {}", column.name()))
+            .style(style)
+            .render(row, buffer);
+    }
+}
+
+fn draw_difference(
+    dialog: &Dialog,
+    messages: [usize; 2],
+    line: &mut usize,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let [Some(first), Some(second)] = messages.map(|at| dialog.messages.get(at)) else {
+        return;
+    };
+    let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let title = format!("- #{}   + #{}", first.packet, second.packet);
+    Line::from(title).style(FAINT).render(head, buffer);
+    let texts = [first, second].map(|message| String::from_utf8_lossy(&message.octets));
+    let lines = difference(&texts[0], &texts[1]);
+    *line = (*line).min(lines.len().saturating_sub(usize::from(body.height)));
+    for (line, row) in lines.iter().skip(*line).zip(body.rows()) {
+        let (mark, text, style) = match line {
+            DiffLine::Both(text) => (' ', text, Style::new()),
+            DiffLine::First(text) => ('-', text, Style::new().fg(Color::Red)),
+            DiffLine::Second(text) => ('+', text, Style::new().fg(Color::Green)),
+        };
+        Line::from(format!("{mark} {}", clean(text)))
+            .style(style)
+            .render(row, buffer);
+    }
 }
 
 fn draw_ladder(
@@ -234,15 +300,19 @@ fn draw_ladder(
 ) {
     let (ladder, places) = dialog.ladder(chunks);
     *at = (*at).min(dialog.messages.len().saturating_sub(1));
-    // The diagram, and beneath it the message that is pointed at, where there is room for both.
+    // The message that is pointed at stands beside the diagram, or beneath it, where there is room for both.
     let wanted = u16::try_from(places.len() + 2).unwrap_or(u16::MAX);
-    let height = match area.height {
-        0..16 => area.height,
-        high => wanted.clamp(8, high / 2),
+    let [ladder_area, message_area] = match (area.width, area.height) {
+        (BESIDE.., _) => Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)])
+            .spacing(1)
+            .areas(area),
+        (_, 0..16) => Layout::vertical([Constraint::Min(0), Constraint::Length(0)]).areas(area),
+        (_, high) => {
+            let height = Constraint::Length(wanted.clamp(8, high / 2));
+            Layout::vertical([height, Constraint::Min(0)]).areas(area)
+        }
     };
-    let [ladder_area, message_area] =
-        Layout::vertical([Constraint::Length(height), Constraint::Min(0)]).areas(area);
-    let lines = ladder.to_lines(usize::from(area.width));
+    let lines = ladder.to_lines(usize::from(ladder_area.width));
     let room = usize::from(ladder_area.height).saturating_sub(2).max(1);
     let pointed_at = places.iter().position(|place| *place == Some(*at));
     let top = pointed_at.unwrap_or(0).saturating_sub(room - 1);
@@ -309,8 +379,19 @@ fn draw_text(text: &str, from: &mut usize, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// A time as hours, minutes and seconds of its day, UTC.
+pub(super) fn time_of_day(time: Time) -> String {
+    let seconds = time.0.div_euclid(1_000_000_000).rem_euclid(86_400);
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
 /// A URI without `sip:` or `sips:`.
-fn without_scheme(uri: &str) -> String {
+pub(super) fn without_scheme(uri: &str) -> String {
     let short = uri
         .strip_prefix("sips:")
         .or_else(|| uri.strip_prefix("sip:"));
@@ -318,7 +399,7 @@ fn without_scheme(uri: &str) -> String {
 }
 
 /// Text from the network that cannot steer the terminal, nor reorder what stands beside it.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     let harmless = |character: char| match character {
         '\t' => ' ',
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',

@@ -284,3 +284,106 @@ fn figures_and_small_windows_are_shown() {
     fixture.press(&[Key::Letter('p')]);
     assert!(fixture.view.is_paused() && fixture.picture(80, 16).contains("paused"));
 }
+
+#[test]
+fn a_small_terminal_shows_whole_addresses_and_states() {
+    let mut fixture = Fixture::new();
+    let list = fixture.picture(80, 24);
+    for text in [
+        "10.0.0.1:5060",
+        "10.0.0.2:5060",
+        "refused 486",
+        "user1@x",
+        "user4@x",
+    ] {
+        assert!(list.contains(text), "{text}: {list}");
+    }
+    // What would be cut gives way: seconds first.
+    assert!(!list.contains("Seconds"), "{list}");
+    assert!(fixture.picture(140, 24).contains("Seconds"));
+}
+
+#[test]
+fn the_list_is_sorted_filtered_and_has_the_columns_that_are_chosen() {
+    let mut fixture = Fixture::new();
+    let first_of = |picture: &str| picture.lines().nth(2).unwrap_or_default().to_owned();
+    assert!(first_of(&fixture.picture(140, 20)).contains("user1@x"));
+    // By number, the last one first.
+    fixture.press(&[Key::Letter('z')]);
+    let list = fixture.picture(140, 20);
+    assert!(
+        first_of(&list).contains("user3@x") && list.contains("▼#"),
+        "{list}"
+    );
+    // By From, which is three columns on.
+    fixture.press(&[Key::Letter('z')]);
+    fixture.press(&[Key::Letter('>'); 3]);
+    let list = fixture.picture(140, 20);
+    assert!(
+        first_of(&list).contains("user1@x") && list.contains("▲From"),
+        "{list}"
+    );
+
+    fixture.press(&[Key::Letter('f')]);
+    fixture.type_text("state:486 address:10.0.0.1");
+    fixture.press(&[Key::Enter]);
+    let list = fixture.picture(140, 20);
+    assert!(
+        !list.contains("user1@x") && list.contains("user3@x"),
+        "{list}"
+    );
+    fixture.press(&[Key::Letter('f')]);
+    fixture.type_text(" colour:red");
+    fixture.press(&[Key::Enter]);
+    assert!(
+        fixture.view.note.contains("colour:red"),
+        "{}",
+        fixture.view.note
+    );
+    fixture.press(&[Key::Back]);
+    assert!(fixture.picture(140, 20).contains("user1@x"));
+
+    // The Call-ID is the sixth of all.
+    fixture.press(&[Key::Letter('t')]);
+    fixture.press(&[Key::Down; 5]);
+    let columns = fixture.picture(140, 20);
+    assert!(
+        columns.contains("[ ] Call-ID") && columns.contains("[x] From"),
+        "{columns}"
+    );
+    fixture.press(&[Key::Letter(' '), Key::Back]);
+    assert!(fixture.picture(160, 20).contains("call-2"));
+}
+
+#[test]
+fn two_messages_are_compared_and_keys_are_explained() {
+    let mut fixture = Fixture::new();
+    fixture.picture(140, 30);
+    fixture.press(&[Key::Down, Key::Enter, Key::Down, Key::Letter('d')]);
+    assert!(fixture.picture(140, 30).contains("marked"));
+    fixture.press(&[Key::Last, Key::Letter('d')]);
+    let difference = fixture.picture(140, 30);
+    for line in [
+        "- SIP/2.0 180 Ringing",
+        "+ SIP/2.0 486 Busy Here",
+        "  Call-ID: call-2",
+    ] {
+        assert!(difference.contains(line), "{line}: {difference}");
+    }
+    // The message stands beside the ladder, or beneath it.
+    fixture.press(&[Key::Back]);
+    let row = |picture: &str| {
+        let has_both = |line: &&str| line.contains("user3@x → user4@x") && line.contains("#1");
+        picture.lines().any(|line| has_both(&line))
+    };
+    assert!(row(&fixture.picture(140, 30)));
+    let narrow = fixture.picture(80, 24);
+    assert!(
+        !row(&narrow) && narrow.contains("486 Busy Here"),
+        "{narrow}"
+    );
+    fixture.press(&[Key::Letter('?')]);
+    assert!(fixture.picture(80, 30).contains("turn the order round"));
+    fixture.press(&[Key::Letter('?'), Key::Back]);
+    assert!(fixture.picture(140, 20).contains("user1@x"));
+}

@@ -1,6 +1,10 @@
 //! What is shown, and what keys do to it: without a terminal, so that it can be tried in memory.
 
+mod columns;
+mod difference;
 mod draw;
+mod filter;
+mod help;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -10,6 +14,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use super::save::save;
+use columns::{Column, Order};
+use filter::Filter;
 
 /// A key, by what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +36,19 @@ pub(super) enum Key {
 
 /// What whoever watches wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(in crate::capture) enum Wish {
     GoOn,
     Quit,
 }
 
 /// What there is to be shown beside the calls.
 #[derive(Clone, Copy)]
-pub(super) struct Besides<'a> {
-    pub(super) analysis: &'a Analysis,
+pub(in crate::capture) struct Besides<'a> {
+    pub(in crate::capture) analysis: &'a Analysis,
     /// SCTP control chunks for ladder diagrams.
-    pub(super) chunks: Option<&'a ChunkArrows>,
+    pub(in crate::capture) chunks: Option<&'a ChunkArrows>,
     /// Packets seen, and lost before they could be.
-    pub(super) captured: (u64, u64),
+    pub(in crate::capture) captured: (u64, u64),
 }
 
 /// All that is shown.
@@ -55,7 +61,13 @@ pub(super) struct View {
     /// Whether the last one is pointed at, whichever that is.
     follows: bool,
     selected: BTreeSet<u64>,
+    /// The columns of the list, and which one it is sorted by.
+    columns: Vec<Column>,
+    order: Order,
+    filter: Filter,
     search: Search,
+    /// The message that another one is to be compared with: its dialog and its place there.
+    marked: Option<(u64, usize)>,
     /// A line that is typed.
     typing: Option<Typing>,
     /// What happened last.
@@ -74,6 +86,16 @@ enum Page {
     Message { dialog: u64, at: usize, line: usize },
     /// Metrics and counts, from this line on.
     Figures { line: usize },
+    /// The difference of two messages of a dialog, from this line on.
+    Difference {
+        dialog: u64,
+        messages: [usize; 2],
+        line: usize,
+    },
+    /// The choice of columns, and which of them is pointed at.
+    Columns { at: usize },
+    /// What the keys do, from this line on.
+    Help { line: usize },
 }
 
 /// A line that is typed.
@@ -85,6 +107,7 @@ struct Typing {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Typed {
     Search,
+    Filter,
     FileName,
 }
 
@@ -122,7 +145,11 @@ impl View {
             current: None,
             follows: false,
             selected: BTreeSet::new(),
+            columns: Column::USUAL.to_vec(),
+            order: Order::default(),
+            filter: Filter::default(),
             search: Search::default(),
+            marked: None,
             typing: None,
             note: String::new(),
             is_paused: false,
@@ -160,22 +187,31 @@ impl View {
             Key::Letter('q') | Key::Back => {
                 if self.pages.pop().is_none() {
                     self.search.set("");
+                    self.filter = Filter::default();
                 }
             }
             Key::Enter => self.open(),
             Key::Letter('/') => self.begin_typing(Typed::Search, self.search.text.clone()),
+            Key::Letter('f') => self.begin_typing(Typed::Filter, self.filter.to_string()),
+            Key::Letter('<') => self.order.step(&self.columns, false),
+            Key::Letter('>') => self.order.step(&self.columns, true),
+            Key::Letter('z') => self.order.reverse(),
+            Key::Letter('t') => self.toggle_page(Page::Columns { at: 0 }),
+            Key::Letter('?') => self.toggle_page(Page::Help { line: 0 }),
+            Key::Letter('d') => self.compare(),
             Key::Letter('s') => self.begin_typing(Typed::FileName, "calls.pcapng".to_owned()),
             Key::Letter('p') => self.is_paused = !self.is_paused,
-            Key::Letter('i') => match self.pages.last() {
-                Some(Page::Figures { .. }) => drop(self.pages.pop()),
-                _ => self.pages.push(Page::Figures { line: 0 }),
-            },
+            Key::Letter('i') => self.toggle_page(Page::Figures { line: 0 }),
             Key::Letter('c') => {
                 journal.clear();
                 self.pages.clear();
                 self.selected.clear();
                 self.search.found.clear();
+                self.marked = None;
                 self.current = None;
+            }
+            Key::Letter(' ') if matches!(self.pages.last(), Some(Page::Columns { .. })) => {
+                self.toggle_column();
             }
             Key::Letter(' ') => {
                 if let Some(number) = self.shown_dialog()
@@ -198,14 +234,25 @@ impl View {
 
     /// The numbers of the dialogs that are listed, and the place of the one that is pointed at.
     fn rows(&mut self, journal: &Journal) -> (Vec<u64>, usize) {
-        let search = &mut self.search;
-        let listed = journal.dialogs().filter(|dialog| search.finds(dialog));
-        let rows: Vec<u64> = listed.map(|dialog| dialog.number).collect();
+        let (search, filter) = (&mut self.search, &self.filter);
+        let listed = journal
+            .dialogs()
+            .filter(|dialog| filter.picks(dialog) && search.finds(dialog));
+        let mut listed: Vec<&Dialog> = listed.collect();
+        self.order.sort(&mut listed);
+        let rows: Vec<u64> = listed.iter().map(|dialog| dialog.number).collect();
         let last = rows.len().saturating_sub(1);
+        // Where the one that was pointed at has gone, the next one that came.
+        let place = |current: u64| {
+            let later = rows
+                .iter()
+                .enumerate()
+                .filter(|(_, number)| **number >= current);
+            later.min_by_key(|(_, number)| **number).map(|(at, _)| at)
+        };
         let at = match self.current {
             _ if self.follows => last,
-            // Where it has gone, the next one.
-            Some(current) => rows.partition_point(|number| *number < current).min(last),
+            Some(current) => place(current).unwrap_or(last),
             None => 0,
         };
         self.current = rows.get(at).copied();
@@ -215,8 +262,12 @@ impl View {
     /// The dialog that is looked at.
     fn shown_dialog(&self) -> Option<u64> {
         match self.pages.last() {
-            Some(Page::Ladder { dialog, .. } | Page::Message { dialog, .. }) => Some(*dialog),
-            Some(Page::Figures { .. }) => None,
+            Some(
+                Page::Ladder { dialog, .. }
+                | Page::Message { dialog, .. }
+                | Page::Difference { dialog, .. },
+            ) => Some(*dialog),
+            Some(Page::Figures { .. } | Page::Columns { .. } | Page::Help { .. }) => None,
             None => self.current,
         }
     }
@@ -232,10 +283,16 @@ impl View {
         };
         match self.pages.last_mut() {
             // How many lines there are is known when they are drawn.
-            Some(Page::Message { line, .. } | Page::Figures { line }) => {
+            Some(
+                Page::Message { line, .. }
+                | Page::Figures { line }
+                | Page::Difference { line, .. }
+                | Page::Help { line },
+            ) => {
                 *line = moved(*line, usize::MAX / 2);
             }
             Some(Page::Ladder { dialog, at }) => *at = moved(*at, messages(*dialog)),
+            Some(Page::Columns { at }) => *at = moved(*at, Column::ALL.len() - 1),
             None => {
                 let (rows, at) = self.rows(journal);
                 let at = moved(at, rows.len().saturating_sub(1));
@@ -261,6 +318,53 @@ impl View {
         }
     }
 
+    /// Opens a page, or closes it where it is open.
+    fn toggle_page(&mut self, page: Page) {
+        let is_open = self
+            .pages
+            .last()
+            .is_some_and(|open| std::mem::discriminant(open) == std::mem::discriminant(&page));
+        match is_open {
+            true => drop(self.pages.pop()),
+            false => self.pages.push(page),
+        }
+    }
+
+    /// Shows or hides the column that is pointed at. The last one stays.
+    fn toggle_column(&mut self) {
+        let Some(Page::Columns { at }) = self.pages.last() else {
+            return;
+        };
+        let Some(column) = Column::ALL.get(*at) else {
+            return;
+        };
+        let is_shown = |other: &Column| self.columns.contains(other) != (other == column);
+        let columns: Vec<Column> = Column::ALL.into_iter().filter(is_shown).collect();
+        if !columns.is_empty() {
+            self.columns = columns;
+        }
+    }
+
+    /// Marks the message that is pointed at, or shows how it differs from the one that is marked.
+    fn compare(&mut self) {
+        let Some(Page::Ladder { dialog, at }) = self.pages.last().copied() else {
+            return;
+        };
+        match self.marked.take() {
+            Some((other, first)) if other == dialog && first != at => {
+                self.pages.push(Page::Difference {
+                    dialog,
+                    messages: [first, at],
+                    line: 0,
+                });
+            }
+            _ => {
+                self.marked = Some((dialog, at));
+                self.note = "marked: go to another message, and press d again".to_owned();
+            }
+        }
+    }
+
     fn begin_typing(&mut self, what: Typed, text: String) {
         self.typing = Some(Typing { what, text });
     }
@@ -283,6 +387,13 @@ impl View {
                         self.search.set(&text);
                         self.pages.clear();
                     }
+                    Typed::Filter => match text.parse() {
+                        Ok(filter) => {
+                            self.filter = filter;
+                            self.pages.clear();
+                        }
+                        Err(error) => self.note = error,
+                    },
                     Typed::FileName => self.save(Path::new(&text), journal),
                 }
             }

@@ -1,4 +1,7 @@
-//! The terminal: keys in, pictures out.
+//! The screen of `tandem capture live` and `tandem capture view`: keys in, pictures out.
+
+mod save;
+mod view;
 
 use std::io;
 use std::time::Duration;
@@ -7,9 +10,9 @@ use capture::Journal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{DefaultTerminal, crossterm};
 
-use super::view::{Key, View};
+use view::{Key, View};
 
-pub(super) use super::view::{Besides, Wish};
+pub(super) use view::{Besides, Wish};
 
 /// A terminal that shows calls.
 pub(super) struct Screen {
@@ -101,9 +104,12 @@ fn key_of(event: &crossterm::event::Event) -> Option<Key> {
         KeyCode::Esc => Key::Back,
         KeyCode::Backspace => Key::Erase,
         // Those of sngrep.
+        KeyCode::F(1) => Key::Letter('?'),
         KeyCode::F(2) => Key::Letter('s'),
         KeyCode::F(3) => Key::Letter('/'),
         KeyCode::F(5) => Key::Letter('c'),
+        KeyCode::F(7) => Key::Letter('f'),
+        KeyCode::F(10) => Key::Letter('t'),
         _ => return None,
     })
 }
