@@ -113,7 +113,11 @@ fn run() -> ExitCode {
         let CaptureCommand::Capture(arguments) = CaptureArguments::parse().command;
         return capture::run(arguments);
     }
-    match Arguments::parse_from(load::spelled_out(std::env::args_os())).command {
+    let arguments = match perf::spelled_out(load::spelled_out(std::env::args_os())) {
+        Ok(arguments) => arguments,
+        Err(reason) => usage::error(&["perf"], &reason),
+    };
+    match Arguments::parse_from(arguments).command {
         Command::Capture(arguments) => capture::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),

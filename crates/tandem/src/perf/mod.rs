@@ -1,6 +1,7 @@
 //! `tandem perf`.
 
 mod client;
+mod iperf;
 pub(crate) mod output;
 mod scale;
 mod server;
@@ -17,6 +18,8 @@ use tokio::sync::watch;
 use crate::pcap::PcapOptions;
 use crate::values::ports_without_udp;
 use crate::{fail, logging};
+
+pub(crate) use iperf::spelled_out;
 
 /// Measure the throughput of UDP, TCP and SCTP, between two hosts or on this one.
 ///
@@ -37,6 +40,8 @@ Examples:
   tandem perf sweep --html sweep.html                   64 to 65,536 bytes over all three
   tandem perf associations --count 10000                and the same number of streams:
   tandem perf streams --count 10000
+
+Options of iperf3 are understood: tandem perf -s; tandem perf -c HOST [-u | --sctp] -p -t -P -R -b -l -i -J -1 -B
 
 Exit status: 0 measured, 1 failure, 2 usage error.";
 
