@@ -10,6 +10,7 @@ mod lab;
 mod lab_on_net;
 mod load;
 mod location;
+mod m3ua;
 mod multi_homed;
 mod net;
 mod operation;

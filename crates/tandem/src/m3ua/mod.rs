@@ -1,5 +1,7 @@
 //! `tandem m3ua`.
 
+mod perf;
+
 use std::io::{self, BufRead};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +9,7 @@ use std::thread;
 
 use clap::{Args, Subcommand};
 use m3ua::message::ServiceIndicator;
-use sigtran::console::{Line, Options, Traffic};
+use sigtran::console::{Line, MAX_RATE, Options, Traffic};
 use sigtran::{Configuration, console};
 use tokio::sync::mpsc;
 
@@ -32,6 +34,8 @@ enum Command {
     As(WithTraffic),
     /// Run an IP server process: it talks to another one without a gateway
     Ipsp(WithTraffic),
+    /// Measure messages a second, delays and a fail-over through a gateway, all in this program on loopback
+    Perf(perf::Arguments),
 }
 
 #[derive(Args, Debug)]
@@ -75,16 +79,38 @@ const EXAMPLES: &str = "\
 Examples:
   tandem m3ua sg --config sg.toml
   tandem m3ua as --config asp1.toml --send 1000/s --to 2-45-3 --si isup
+  tandem m3ua perf --rate 10000/s --duration 10s --fail-over
 
 Commands are typed: /help lists them. Exit status: 0 done, 1 failure, 2 usage error.";
 
 /// Runs the command to its end.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     logging::start("warn");
-    let (common, traffic) = match arguments.command {
-        Command::Sg(common) => (common, None),
-        Command::As(with) | Command::Ipsp(with) => with.split(),
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
     };
+    let code = match arguments.command {
+        Command::Sg(common) => by_hand(common, None, &runtime),
+        Command::As(with) | Command::Ipsp(with) => {
+            let (common, traffic) = with.split();
+            by_hand(common, traffic, &runtime)
+        }
+        Command::Perf(arguments) => perf::run(&arguments, &runtime),
+    };
+    // A terminal that nobody types on ends with us.
+    runtime.shutdown_background();
+    code
+}
+
+fn by_hand(
+    common: Common,
+    traffic: Option<Traffic>,
+    runtime: &tokio::runtime::Runtime,
+) -> ExitCode {
     let text = match std::fs::read_to_string(&common.config) {
         Ok(text) => text,
         Err(error) => {
@@ -103,17 +129,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         traffic,
         quiet: common.quiet,
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&error),
-    };
-    let result = runtime.block_on(talk(&configuration, options));
-    // A terminal that nobody types on ends with us.
-    runtime.shutdown_background();
-    match result {
+    match runtime.block_on(talk(&configuration, options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
@@ -164,8 +180,10 @@ impl WithTraffic {
 fn rate(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     match number.parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate <= 10_000_000.0 => Ok(rate),
-        _ => Err(format!("\"{text}\" is no rate: write 1000/s")),
+        Ok(rate) if rate > 0.0 && rate <= MAX_RATE => Ok(rate),
+        _ => Err(format!(
+            "\"{text}\" is no rate up to {MAX_RATE}/s: write 1000/s"
+        )),
     }
 }
 
