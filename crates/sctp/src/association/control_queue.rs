@@ -108,14 +108,10 @@ impl ControlQueue {
             .min()
     }
 
-    /// The requests that are to be sent, and where to.
-    fn due(&self) -> impl Iterator<Item = (RequestKind, &OutstandingRequest)> {
-        self.0.iter().flat_map(|lanes| {
-            RequestKind::ALL.into_iter().filter_map(|kind| {
-                let request = lanes.lane(kind).outstanding.as_ref()?;
-                request.expires.is_none().then_some((kind, request))
-            })
-        })
+    /// The requests, unless there was none yet.
+    #[inline]
+    fn lanes(&self) -> Option<&Lanes> {
+        self.0.as_deref()
     }
 
     /// The outstanding request went out on `path`, whose RTO is given.
@@ -188,6 +184,14 @@ impl ControlQueue {
 }
 
 impl Lanes {
+    /// The requests that are to be sent, and where to.
+    fn due(&self) -> impl Iterator<Item = (RequestKind, &OutstandingRequest)> {
+        RequestKind::ALL.into_iter().filter_map(|kind| {
+            let request = self.lane(kind).outstanding.as_ref()?;
+            request.expires.is_none().then_some((kind, request))
+        })
+    }
+
     fn lane(&self, kind: RequestKind) -> &Lane {
         match kind {
             RequestKind::AddressConfiguration => &self.address_configuration,
@@ -262,15 +266,18 @@ impl Association {
 
     /// A path for which a request is due.
     pub(super) fn request_path(&self) -> Option<PathId> {
-        self.control
+        let mut due = self
+            .control
+            .lanes()?
             .due()
-            .filter(|_| self.may_send_requests())
-            .find_map(|(kind, request)| self.path_of_request(kind, request))
+            .filter(|_| self.may_send_requests());
+        due.find_map(|(kind, request)| self.path_of_request(kind, request))
     }
 
     /// Bytes of the largest request that is due on that path: it goes out, however large it is.
     pub(super) fn largest_request(&self, path_id: PathId) -> Option<usize> {
         self.control
+            .lanes()?
             .due()
             .filter(|(kind, request)| self.path_of_request(*kind, request) == Some(path_id))
             .map(|(_, request)| request.chunk.size())
@@ -284,7 +291,7 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &Context<'_>,
     ) {
-        if self.control.due().next().is_none() || !self.may_send_requests() {
+        if self.control.lanes().is_none() || !self.may_send_requests() {
             return;
         }
         for kind in RequestKind::ALL {

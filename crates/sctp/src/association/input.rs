@@ -179,7 +179,7 @@ impl Association {
                     context.statistics.drops.chunks += 1;
                     true
                 }
-                Ok(chunk) => self.handle_chunk(received, chunk, context),
+                Ok(chunk) => self.handle_chunk(&received, &chunk, context),
                 Err(_) => {
                     context.statistics.drops.chunks += 1;
                     true
@@ -244,45 +244,41 @@ impl Association {
     /// Handles one chunk; `false` when the rest of the packet is to be left alone.
     fn handle_chunk(
         &mut self,
-        received: PacketOnPath<'_>,
-        chunk: Chunk<'_>,
+        received: &PacketOnPath<'_>,
+        chunk: &Chunk<'_>,
         context: &mut Context<'_>,
     ) -> bool {
         match chunk {
-            Chunk::Data(data) => self.handle_data(received, (&data).into(), context),
-            Chunk::IData(data) => self.handle_data(received, (&data).into(), context),
-            Chunk::Sack(sack) => self.handle_sack(&sack, context),
-            Chunk::NrSack(nr_sack) => self.handle_nr_sack(&nr_sack, context),
-            Chunk::InitAck(init) => self.handle_init_ack(received, &init, context),
-            Chunk::CookieAck => self.handle_cookie_ack(received, context),
-            Chunk::Heartbeat(heartbeat) => self.handle_heartbeat(received, heartbeat, context),
-            Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(heartbeat, context),
+            Chunk::Data(data) => self.handle_data(received, &data.into(), context),
+            Chunk::IData(data) => self.handle_data(received, &data.into(), context),
+            Chunk::Sack(sack) => self.handle_sack(sack, context),
+            Chunk::NrSack(nr_sack) => self.handle_nr_sack(nr_sack, context),
+            Chunk::InitAck(init) => self.handle_init_ack(*received, init, context),
+            Chunk::CookieAck => self.handle_cookie_ack(*received, context),
+            Chunk::Heartbeat(heartbeat) => self.handle_heartbeat(*received, *heartbeat, context),
+            Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(*heartbeat, context),
             Chunk::Abort(abort) => {
-                self.aborted_by_peer(abort, context);
+                self.aborted_by_peer(*abort, context);
                 return false;
             }
-            Chunk::Shutdown(shutdown) => self.handle_shutdown(received, shutdown, context),
-            Chunk::ShutdownAck => return self.handle_shutdown_ack(received, context),
+            Chunk::Shutdown(shutdown) => self.handle_shutdown(*received, *shutdown, context),
+            Chunk::ShutdownAck => return self.handle_shutdown_ack(*received, context),
             Chunk::ShutdownComplete(_) => {
                 if self.state == AssociationState::ShutdownAckSent {
                     self.shut_down_complete(context);
                 }
             }
-            Chunk::Error(error) => self.handle_error(error, context),
+            Chunk::Error(error) => self.handle_error(*error, context),
             // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
             Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
             Chunk::Auth(_) => context.statistics.drops.chunks += 1,
-            Chunk::IForwardTsn(chunk) => {
-                self.handle_forward_tsn(received, &(&chunk).into(), context)
-            }
-            Chunk::ReConfig(chunk) => self.handle_re_config(received.path, chunk, context),
-            Chunk::ForwardTsn(chunk) => {
-                self.handle_forward_tsn(received, &(&chunk).into(), context)
-            }
-            Chunk::Asconf(asconf) => self.handle_asconf(*received.from, asconf, context),
-            Chunk::AsconfAck(ack) => self.handle_asconf_ack(ack, context),
+            Chunk::IForwardTsn(chunk) => self.handle_forward_tsn(*received, &chunk.into(), context),
+            Chunk::ReConfig(chunk) => self.handle_re_config(received.path, *chunk, context),
+            Chunk::ForwardTsn(chunk) => self.handle_forward_tsn(*received, &chunk.into(), context),
+            Chunk::Asconf(asconf) => self.handle_asconf(*received.from, *asconf, context),
+            Chunk::AsconfAck(ack) => self.handle_asconf_ack(*ack, context),
             Chunk::Pad(_) => {}
-            Chunk::Other(raw) => return self.handle_unknown(received, raw, context),
+            Chunk::Other(raw) => return self.handle_unknown(*received, *raw, context),
         }
         true
     }

@@ -40,6 +40,10 @@ impl Karn {
 
     /// Whether the acknowledgement of `tsn` measures the round-trip time.
     pub(crate) fn is_unambiguous(&self, tsn: Tsn) -> bool {
+        // Most chunks were sent after the last retransmission, if there was one.
+        if self.ambiguous.back().is_none_or(|last| last.end <= tsn) {
+            return true;
+        }
         let after = self.ambiguous.partition_point(|range| range.first <= tsn);
         after
             .checked_sub(1)

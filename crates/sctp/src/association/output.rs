@@ -292,13 +292,17 @@ impl Association {
         if let Some(path) = self.pending_path().or_else(|| self.request_path()) {
             return Some(path);
         }
-        let sack_path = self.sack_path();
-        if self.receiver.sack_is_due() && self.acknowledges_with_sack() && self.is_open(sack_path) {
-            return Some(sack_path);
+        if self.receiver.sack_is_due() && self.acknowledges_with_sack() {
+            let sack_path = self.sack_path();
+            if self.is_open(sack_path) {
+                return Some(sack_path);
+            }
         }
-        let shutdown_path = self.shutdown_path();
-        if self.shutdown.is_due() && self.is_open(shutdown_path) {
-            return Some(shutdown_path);
+        if self.shutdown.is_due() {
+            let shutdown_path = self.shutdown_path();
+            if self.is_open(shutdown_path) {
+                return Some(shutdown_path);
+            }
         }
         if let Some(path_id) = data_path
             && let Some(path) = self.paths.get(path_id)
@@ -321,6 +325,9 @@ impl Association {
 
     /// The path of a chunk that is pending.
     fn pending_path(&self) -> Option<PathId> {
+        if self.pending.is_empty() {
+            return None;
+        }
         let has_source = |path| self.paths.get(path).is_some_and(Path::has_source);
         self.pending.path(has_source, |path| self.is_open(path))
     }
@@ -363,19 +370,27 @@ impl Association {
         {
             return;
         }
-        let room = self.room_for_data_beside(ChunkType::SACK, writer);
-        let mut rides_along = || {
-            context.config.bundling
-                && sends_data
-                && self
-                    .sender
-                    .next_chunk_size(path_id, &self.paths)
-                    .is_some_and(|size| size + self.receiver.sack_size() <= room)
-        };
-        if self.receiver.sack_is_due() || rides_along() {
+        if self.receiver.sack_is_due()
+            || (sends_data && self.sack_rides_along(path_id, writer, context.config))
+        {
             self.receiver
                 .write_sack(writer, context.receive_budget, context.config);
         }
+    }
+
+    /// Whether a SACK leaves room for the DATA that goes out on a path.
+    fn sack_rides_along(
+        &mut self,
+        path_id: PathId,
+        writer: &PacketWriter<'_>,
+        config: &AssociationConfig,
+    ) -> bool {
+        let room = self.room_for_data_beside(ChunkType::SACK, writer);
+        config.bundling
+            && self
+                .sender
+                .next_chunk_size(path_id, &self.paths)
+                .is_some_and(|size| size + self.receiver.sack_size() <= room)
     }
 
     fn write_shutdown(
@@ -480,9 +495,9 @@ impl Association {
         self.shutdown.path().unwrap_or(self.routing.current)
     }
 
-    /// The path that DATA goes to now, if it may go anywhere.
+    /// The path that DATA goes to now, if there may be some and it may go anywhere.
     fn data_path(&mut self, context: &Context<'_>) -> Option<PathId> {
-        if !self.may_send_data() {
+        if !self.may_send_data() || !self.sender.may_have_data(context.config) {
             return None;
         }
         let path_id = match self.schedule_path(context) {

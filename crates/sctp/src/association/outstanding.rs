@@ -102,7 +102,7 @@ impl OutstandingChunk {
             moved: self.moved || self.copied,
             sent: self.sent,
             ambiguous: self.retransmissions > 0 || self.reneged || self.copied,
-            measures_from: karn.is_unambiguous(tsn).then_some(self.sent),
+            measures: karn.is_unambiguous(tsn),
         }
     }
 }
@@ -126,9 +126,8 @@ pub(crate) struct Acknowledged {
     /// Whether its acknowledgement may be that of an earlier transmission, or an earlier acknowledgement
     /// that comes again.
     pub(crate) ambiguous: bool,
-    /// When it was sent, if its acknowledgement measures the round-trip time (section 6.3.1, rule
-    /// C5).
-    pub(crate) measures_from: Option<Instant>,
+    /// Whether its acknowledgement measures the round-trip time (section 6.3.1, rule C5).
+    pub(crate) measures: bool,
 }
 
 /// What a SACK said in sum.
@@ -463,7 +462,7 @@ impl OutstandingData {
         gaps: impl Iterator<Item = GapAckBlock>,
         misses: Option<MissRule>,
         split: Option<u8>,
-        mut on_acknowledged: impl FnMut(Acknowledged),
+        mut on_acknowledged: impl FnMut(&Acknowledged),
         mut on_lost: impl FnMut(PathId, usize),
         mut on_reneged: impl FnMut(PathId, usize, Tsn),
     ) -> Result<SackSummary, NeverSent> {
@@ -490,35 +489,34 @@ impl OutstandingData {
 
         let next_tsn = self.next_tsn();
         let mut limits = MissLimits::new(split);
+        summary.advanced = advance > 0;
         for _ in 0..advance {
-            let Some(chunk) = self.chunks.pop_front() else {
+            let Some(chunk) = self.chunks.front() else {
                 break;
             };
             let tsn = self.first;
-            self.first = tsn.next();
-            summary.advanced = true;
             let size = chunk.fragment.payload.len();
             self.bytes -= size;
-            if matches!(
-                chunk.state,
-                ChunkState::Acknowledged | ChunkState::NonRenegable
-            ) {
-                continue;
+            match chunk.state {
+                ChunkState::Acknowledged | ChunkState::NonRenegable => {}
+                ChunkState::Abandoned { .. } => {
+                    self.abandoned -= 1;
+                    summary.skipped = true;
+                }
+                ChunkState::InFlight | ChunkState::Lost(_) => {
+                    let acknowledged = chunk.acknowledged(tsn, &self.karn);
+                    if acknowledged.in_flight {
+                        self.bytes_in_flight -= size;
+                    } else {
+                        self.lost_count -= 1;
+                    }
+                    summary.newly_acknowledged = true;
+                    summary.highest = Some(tsn);
+                    on_acknowledged(&acknowledged);
+                }
             }
-            if chunk.is_abandoned() {
-                self.abandoned -= 1;
-                summary.skipped = true;
-                continue;
-            }
-            let acknowledged = chunk.acknowledged(tsn, &self.karn);
-            if acknowledged.in_flight {
-                self.bytes_in_flight -= size;
-            } else {
-                self.lost_count -= 1;
-            }
-            summary.newly_acknowledged = true;
-            summary.highest = Some(tsn);
-            on_acknowledged(acknowledged);
+            self.chunks.pop_front();
+            self.first = tsn.next();
         }
         self.karn.forget_below(self.first);
         rebase(&mut self.acknowledged, advance);
@@ -547,7 +545,7 @@ impl OutstandingData {
             summary.newly_acknowledged = true;
             summary.highest = Some(tsn);
             limits.newly_acknowledged(chunk.path, offset, chunk.moved);
-            on_acknowledged(acknowledged);
+            on_acknowledged(&acknowledged);
         });
         let highest_reported = reported.last().map(|range| range.last);
         let first = self.first;

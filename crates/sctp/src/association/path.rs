@@ -45,6 +45,8 @@ pub(crate) struct Path {
     rtt: RoundTripTime,
     congestion_control: CongestionControl,
     congestion: Box<dyn CongestionController>,
+    /// What it said last of how much may be in flight.
+    flight_limit: usize,
     /// In a recovery, where the rate is reduced in proportion (RFC 6937).
     prr: Option<Prr>,
     /// Bytes of DATA chunks in flight on this path.
@@ -95,6 +97,7 @@ impl Path {
         let settings = PathSettings::default();
         let in_force = settings.in_force(config);
         let mtu = PathMtu::new(limits_of(address, in_force), in_force.path_mtu_discovery);
+        let congestion = controller(mtu.plpmtu(), address.remote, config);
         Path {
             id,
             address,
@@ -105,7 +108,8 @@ impl Path {
             rtt: RoundTripTime::new(in_force),
             settings,
             congestion_control: config.congestion_control,
-            congestion: controller(mtu.plpmtu(), address.remote, config),
+            flight_limit: congestion.flight_limit(),
+            congestion,
             mtu,
             mtu_probe: None,
             large_packet: None,
@@ -213,6 +217,7 @@ impl Path {
     fn restart_congestion_control(&mut self, config: &AssociationConfig) {
         self.congestion_control = config.congestion_control;
         self.congestion = controller(self.mtu.plpmtu(), self.address.remote, config);
+        self.window_changed();
     }
 
     /// Whether it is usable.
@@ -289,7 +294,7 @@ impl Path {
             .burst_base
             .saturating_add(self.pmdcs().saturating_mul(config.max_burst as usize));
         let allows = match &self.prr {
-            None => self.congestion.allows(self.flight),
+            None => self.flight < self.flight_limit,
             Some(prr) => prr.allows() || self.flight == 0,
         };
         allows && self.flight < burst
@@ -297,7 +302,12 @@ impl Path {
 
     /// Whether no further packet may leave once a chunk of this size has.
     pub(crate) fn is_filled_by(&self, chunk_size: usize) -> bool {
-        !self.congestion.allows(self.flight + chunk_size)
+        self.flight + chunk_size >= self.flight_limit
+    }
+
+    /// The controller was told of something.
+    fn window_changed(&mut self) {
+        self.flight_limit = self.congestion.flight_limit();
     }
 
     /// A chunk goes out for the first time.
@@ -356,6 +366,7 @@ impl Path {
             idle -= rto;
             periods += 1;
         }
+        self.window_changed();
     }
 
     /// A chunk is not counted in flight any more: lost, or moved elsewhere.
@@ -378,7 +389,8 @@ impl Path {
     }
 
     /// The SACK newly acknowledges a chunk, by its Cumulative TSN Ack or by a Gap Ack Block.
-    pub(crate) fn chunk_acknowledged(&mut self, chunk: Acknowledged, cumulatively: bool) {
+    #[inline]
+    pub(crate) fn chunk_acknowledged(&mut self, chunk: &Acknowledged, cumulatively: bool) {
         self.sack.acknowledged += chunk.chunk_size;
         self.sack.proves |= !chunk.moved;
         if self.large_packet.take_if(|tsn| *tsn == chunk.tsn).is_some() {
@@ -389,7 +401,9 @@ impl Path {
             // Nothing outstanding is below what the Cumulative TSN Ack covers.
             self.sack.earliest |= cumulatively;
         }
-        self.sack.measures_from = self.sack.measures_from.max(chunk.measures_from);
+        if chunk.measures {
+            self.sack.measures_from = self.sack.measures_from.max(Some(chunk.sent));
+        }
     }
 
     /// The SACK acknowledges the earliest outstanding chunk of this path (rule R3 of section 6.3.2).
@@ -428,6 +442,7 @@ impl Path {
         };
         let conditions = conditions(now, &self.rtt, in_fast_recovery, coupled);
         self.congestion.on_acknowledged(acked, &conditions);
+        self.window_changed();
         if self.flight == 0 {
             self.t3_rtx = None;
         } else if self.sack.earliest {
@@ -454,6 +469,7 @@ impl Path {
             self.sack.reduced = true;
             let conditions = conditions(now, &self.rtt, false, coupled);
             self.congestion.on_congestion_event(&conditions);
+            self.window_changed();
         }
     }
 
@@ -467,6 +483,7 @@ impl Path {
     ) {
         let conditions = conditions(now, &self.rtt, false, coupled);
         self.congestion.on_congestion_event(&conditions);
+        self.window_changed();
         self.prr = config.recovery.prr.then(|| Prr::new(in_flight));
     }
 
@@ -485,6 +502,7 @@ impl Path {
     /// What the window was reduced for last had arrived.
     pub(crate) fn loss_was_spurious(&mut self) {
         self.congestion.on_spurious_loss();
+        self.window_changed();
         self.prr = None;
     }
 
@@ -583,6 +601,7 @@ impl Path {
         if !window_probe {
             let conditions = conditions(now, &self.rtt, false, coupled);
             self.congestion.on_timeout(&conditions);
+            self.window_changed();
         }
     }
 

@@ -245,7 +245,7 @@ impl Receiver {
     /// the endpoint may hold.
     pub(crate) fn handle_data(
         &mut self,
-        data: ReceivedData<'_>,
+        data: &ReceivedData<'_>,
         packet: &Bytes,
         path: PathId,
         budget: usize,
@@ -331,7 +331,7 @@ impl Receiver {
                 is_rest: false,
             })
         } else {
-            self.reassemble(&data, payload)?
+            self.reassemble(data, payload)?
         };
         self.record(data.tsn);
         if data.tsn <= self.tsns.cumulative() {

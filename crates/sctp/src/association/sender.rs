@@ -362,6 +362,16 @@ impl Sender {
 
     // --- Sending ---
 
+    /// Whether there may be something to send: new data, what is marked for retransmission or, with several paths
+    /// in use, what goes again on another one; or a FORWARD-TSN.
+    #[inline]
+    pub(crate) fn may_have_data(&self, config: &AssociationConfig) -> bool {
+        !self.queue.is_empty()
+            || self.outstanding.has_lost()
+            || self.forward_tsn.is_due()
+            || (config.cmt && !self.outstanding.is_empty())
+    }
+
     /// Whether a packet with DATA should leave on `path`, with `room` bytes for chunks.
     #[inline]
     pub(crate) fn wants_packet(
@@ -376,6 +386,7 @@ impl Sender {
     }
 
     /// Whether such a packet may leave now, if there is DATA for one.
+    #[inline]
     fn allows_packet(
         &self,
         path: &Path,
@@ -387,9 +398,7 @@ impl Sender {
         if self.retransmits_on(path.id(), paths) {
             return self.fast_retransmit == Some(path.id()) || allows;
         }
-        allows
-            && self.next_new_size(self.max_payload(paths)).is_some()
-            && !self.is_held_back(path.id(), room, config)
+        allows && self.has_new_data(paths) && !self.is_held_back(path.id(), room, config)
     }
 
     /// The path on which what is marked for retransmission is to go next.
@@ -495,7 +504,7 @@ impl Sender {
             self.write_new(now, writer, path, paths, immediate, &mut counts);
             self.queue.end_packet();
         }
-        self.data_left(now, path, counts, paths, config);
+        self.data_left(now, path, &counts, paths, config);
         if allowed && shares_packet && is_redundant(config) {
             counts.chunks += self.write_copies(now, writer, path, paths);
         }
@@ -672,10 +681,10 @@ impl Sender {
             return;
         };
         let mut next = self.queue.next(max);
-        let destination = next.and_then(|next| next.destination);
-        while let Some(NextFragment {
-            size, shared_key, ..
-        }) = next.filter(|next| next.destination == destination && self.may_leave(next.size))
+        let destination = self.queue.next_destination();
+        while let Some(NextFragment { size, shared_key }) = next
+            && self.may_leave(size)
+            && self.queue.next_destination() == destination
         {
             if (overhead + size).next_multiple_of(4) > writer.remaining_for(chunk_type)
                 || !authenticate(writer, shared_key)
@@ -712,6 +721,11 @@ impl Sender {
                 return;
             }
         }
+    }
+
+    /// Whether there is a new chunk that may leave as far as the peer's window is concerned.
+    fn has_new_data(&self, paths: &Paths) -> bool {
+        self.next_new_size(self.max_payload(paths)).is_some()
     }
 
     /// The user data of the next new chunk, in bytes, if it may leave as far as the peer's window

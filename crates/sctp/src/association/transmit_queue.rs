@@ -36,10 +36,12 @@ pub(crate) struct TransmitQueue {
     scheduler_name: StreamScheduler,
     /// Fragments of messages of different streams may alternate: they leave in I-DATA chunks (RFC 8260).
     interleaving: bool,
-    /// The streams that wait for their turn; the lowest rank is next.
-    waiting: BinaryHeap<Reverse<Turn>>,
-    /// The turn that has begun.
+    /// The turn that has begun, or else comes next; `None` when no stream has one.
     turn: Option<Turn>,
+    /// It has begun: it goes on, whoever comes.
+    has_begun: bool,
+    /// The streams that wait for their turn after that; the lowest rank is next.
+    waiting: BinaryHeap<Reverse<Turn>>,
     /// The streams on which no message begins to leave.
     paused: Option<Pause>,
     /// Bytes of user data that wait.
@@ -72,8 +74,6 @@ struct Turn {
 pub(crate) struct NextFragment {
     /// Bytes of user data.
     pub(crate) size: usize,
-    /// Where it is to go, if the user said so.
-    pub(crate) destination: Option<IpAddr>,
     /// The shared key that authenticates it.
     pub(crate) shared_key: Option<u16>,
 }
@@ -98,8 +98,9 @@ impl TransmitQueue {
             scheduler: scheduler(name),
             scheduler_name: name,
             interleaving: false,
-            waiting: BinaryHeap::new(),
             turn: None,
+            has_begun: false,
+            waiting: BinaryHeap::new(),
             paused: None,
             bytes: 0,
             expiring: BTreeSet::new(),
@@ -150,7 +151,6 @@ impl TransmitQueue {
     pub(crate) fn next(&self, max: usize) -> Option<NextFragment> {
         self.next_message().map(|message| NextFragment {
             size: fragment_size(message.rest.len(), max),
-            destination: message.path(),
             shared_key: message.shared_key,
         })
     }
@@ -191,28 +191,66 @@ impl TransmitQueue {
 
     /// Takes the next fragment, of at most `max` bytes of user data.
     pub(crate) fn take(&mut self, max: usize) -> Option<MessageFragment> {
-        let mut turn = match self.turn {
-            Some(turn) => turn,
-            None => self.waiting.pop()?.0,
+        let turn = self.turn.as_mut()?;
+        let id = turn.message?;
+        let stream = self.streams.get_mut(turn.stream)?;
+        let message = self.messages.get_mut(id)?;
+        let beginning = message.mid.is_none();
+        if beginning && let Some(expires_at) = message.expires_at() {
+            self.expiring.remove(&(expires_at, id));
+        }
+        let mid = *message
+            .mid
+            .get_or_insert_with(|| stream.assign(message.unordered));
+        let fsn = self.interleaving.then_some(message.next_fsn);
+        // It may wrap (RFC 8260 section 2.1).
+        message.next_fsn = message.next_fsn.wrapping_add(1);
+        let payload = message
+            .rest
+            .split_to(fragment_size(message.rest.len(), max));
+        let ending = !message.rest.has_remaining();
+        let limit = message.limit();
+        if let Limit::Until(end) = limit {
+            if ending {
+                self.expiring_rests.remove(&(end, id));
+            } else if beginning {
+                self.expiring_rests.insert((end, id));
+            }
+        }
+        self.bytes -= payload.len();
+        self.scheduler
+            .sent(turn.stream, stream.value, turn.rank, payload.len());
+        let fragment = MessageFragment {
+            stream: message.stream,
+            mid,
+            fsn,
+            ppid: message.ppid,
+            context: message.context,
+            shared_key: message.shared_key,
+            unordered: message.unordered,
+            immediate: message.sack_immediately && ending,
+            beginning,
+            ending,
+            limit,
+            payload,
         };
-        let fragment = self.take_from(&mut turn, max)?;
-        let is_over = fragment.ending || self.interleaving;
-        if is_over && (!self.keeps_streams_apart() || self.is_paused(turn.stream)) {
-            self.turn = None;
-            self.schedule_anew(turn.stream);
-        } else {
-            self.turn = Some(turn);
+        if ending {
+            self.unbundled -= usize::from(message.unbundled);
+            self.directed -= usize::from(message.path().is_some());
+            self.messages.remove(&mut stream.messages, id);
+            turn.message = stream.messages.first();
+        }
+        self.has_begun = true;
+        let is_over = ending || self.interleaving;
+        if is_over && (!self.keeps_streams_apart() || self.is_paused(fragment.stream)) {
+            self.end_turn();
         }
         Some(fragment)
     }
 
     /// The packet for which fragments were taken is full.
     pub(crate) fn end_packet(&mut self) {
-        let goes_on = !self.interleaving
-            && self
-                .turn
-                .is_some_and(|turn| self.is_message_begun(turn.stream));
-        if !goes_on {
+        if self.has_begun && (self.interleaving || !self.is_turn_in_message()) {
             self.end_turn();
         }
     }
@@ -250,7 +288,7 @@ impl TransmitQueue {
         // No message has begun to leave any more.
         self.expiring_rests.clear();
         self.reset_numbers();
-        self.turn = None;
+        self.has_begun = false;
         self.rank_anew(|_| true);
     }
 
@@ -310,12 +348,7 @@ impl TransmitQueue {
         if removed.is_empty() {
             return removed;
         }
-        if self
-            .turn
-            .is_some_and(|turn| !self.is_message_begun(turn.stream))
-        {
-            self.turn = None;
-        }
+        self.has_begun = self.has_begun && self.is_turn_in_message();
         self.rank_anew(|stream| streams.contains(&stream));
         removed
     }
@@ -380,11 +413,7 @@ impl TransmitQueue {
     /// The message whose fragment is next.
     #[inline]
     fn next_message(&self) -> Option<&QueuedMessage> {
-        let turn = match &self.turn {
-            Some(turn) => turn,
-            None => &self.waiting.peek()?.0,
-        };
-        self.messages.get(turn.message?)
+        self.messages.get(self.turn.as_ref()?.message?)
     }
 
     /// The message of a stream that leaves first.
@@ -399,52 +428,90 @@ impl TransmitQueue {
             .is_some_and(|message| message.mid.is_some())
     }
 
+    /// Whether the turn is between the fragments of a message.
+    fn is_turn_in_message(&self) -> bool {
+        self.turn
+            .as_ref()
+            .is_some_and(|turn| self.is_message_begun(turn.stream))
+    }
+
     /// Has a stream wait for its turn if it has something to send.
-    #[inline]
     fn schedule(&mut self, number: u16) {
-        if self.is_paused(number) {
-            return;
-        }
-        let Some(stream) = self.streams.get_mut(number) else {
+        let Some(turn) = self.turn_of(number) else {
             return;
         };
-        if !stream.is_scheduled
-            && let Some(first) = stream.messages.first()
-            && let Some(message) = self.messages.get(first)
-        {
-            stream.is_scheduled = true;
-            let rank = self.scheduler.rank(Candidate {
-                stream: number,
-                value: stream.value,
-                arrival: message.arrival,
-            });
-            self.waiting.push(Reverse(Turn {
-                rank,
-                stream: number,
-                message: Some(first),
-            }));
+        match &mut self.turn {
+            Some(next) if self.has_begun || *next < turn => self.waiting.push(Reverse(turn)),
+            next => {
+                let after = next.replace(turn);
+                self.waiting.extend(after.map(Reverse));
+            }
         }
     }
 
-    /// Ends the turn that has begun.
+    /// Ends the turn: its stream waits for another one if it has something to send.
     fn end_turn(&mut self) {
-        if let Some(turn) = self.turn.take() {
-            self.schedule_anew(turn.stream);
+        self.has_begun = false;
+        let Some(number) = self.turn.as_ref().map(|turn| turn.stream) else {
+            return;
+        };
+        let is_paused = self.is_paused(number);
+        let (Some(turn), Some(stream)) = (&mut self.turn, self.streams.get_mut(number)) else {
+            return;
+        };
+        turn.message = stream.messages.first().filter(|_| !is_paused);
+        let Some(message) = turn.message.and_then(|id| self.messages.get(id)) else {
+            stream.is_scheduled = false;
+            self.turn = self.waiting.pop().map(|Reverse(turn)| turn);
+            return;
+        };
+        turn.rank = self.scheduler.rank(Candidate {
+            stream: number,
+            value: stream.value,
+            arrival: message.arrival,
+        });
+        if let Some(mut first) = self.waiting.peek_mut()
+            && first.0 < *turn
+        {
+            std::mem::swap(&mut first.0, turn);
         }
     }
 
-    /// Has a stream that had the turn wait for another one.
-    fn schedule_anew(&mut self, number: u16) {
-        if let Some(stream) = self.streams.get_mut(number) {
-            stream.is_scheduled = false;
+    /// The turn that a stream is to have, unless it has one or nothing to send.
+    #[inline]
+    fn turn_of(&mut self, number: u16) -> Option<Turn> {
+        if self.is_paused(number) {
+            return None;
         }
-        self.schedule(number);
+        let stream = self.streams.get_mut(number)?;
+        if stream.is_scheduled {
+            return None;
+        }
+        let first = stream.messages.first()?;
+        let message = self.messages.get(first)?;
+        stream.is_scheduled = true;
+        let rank = self.scheduler.rank(Candidate {
+            stream: number,
+            value: stream.value,
+            arrival: message.arrival,
+        });
+        Some(Turn {
+            rank,
+            stream: number,
+            message: Some(first),
+        })
     }
 
     /// Ranks those of the waiting streams anew that `which` names.
     fn rank_anew(&mut self, which: impl Fn(u16) -> bool) {
+        let has_turn = self.turn.map(|turn| turn.stream).filter(|_| self.has_begun);
+        if has_turn.is_none() {
+            self.waiting.extend(self.turn.take().map(Reverse));
+        }
         self.waiting.retain(|Reverse(turn)| !which(turn.stream));
-        let has_turn = self.turn.map(|turn| turn.stream);
+        if has_turn.is_none() {
+            self.turn = self.waiting.pop().map(|Reverse(turn)| turn);
+        }
         let mut changed = Vec::new();
         for (number, stream) in self.streams.iter_mut() {
             if which(number) && has_turn != Some(number) {
@@ -455,60 +522,6 @@ impl TransmitQueue {
         for stream in changed {
             self.schedule(stream);
         }
-    }
-
-    /// Takes a fragment of the stream whose turn it is.
-    #[inline]
-    fn take_from(&mut self, turn: &mut Turn, max: usize) -> Option<MessageFragment> {
-        let id = turn.message?;
-        let stream = self.streams.get_mut(turn.stream)?;
-        let message = self.messages.get_mut(id)?;
-        let beginning = message.mid.is_none();
-        if beginning && let Some(expires_at) = message.expires_at() {
-            self.expiring.remove(&(expires_at, id));
-        }
-        let mid = *message
-            .mid
-            .get_or_insert_with(|| stream.assign(message.unordered));
-        let fsn = self.interleaving.then_some(message.next_fsn);
-        // It may wrap (RFC 8260 section 2.1).
-        message.next_fsn = message.next_fsn.wrapping_add(1);
-        let payload = message
-            .rest
-            .split_to(fragment_size(message.rest.len(), max));
-        let ending = !message.rest.has_remaining();
-        let limit = message.limit();
-        if let Limit::Until(end) = limit {
-            if ending {
-                self.expiring_rests.remove(&(end, id));
-            } else if beginning {
-                self.expiring_rests.insert((end, id));
-            }
-        }
-        self.bytes -= payload.len();
-        self.scheduler
-            .sent(turn.stream, stream.value, turn.rank, payload.len());
-        let fragment = MessageFragment {
-            stream: message.stream,
-            mid,
-            fsn,
-            ppid: message.ppid,
-            context: message.context,
-            shared_key: message.shared_key,
-            unordered: message.unordered,
-            immediate: message.sack_immediately && ending,
-            beginning,
-            ending,
-            limit,
-            payload,
-        };
-        if ending {
-            self.unbundled -= usize::from(message.unbundled);
-            self.directed -= usize::from(message.path().is_some());
-            self.messages.remove(&mut stream.messages, id);
-            turn.message = stream.messages.first();
-        }
-        Some(fragment)
     }
 
     /// Takes a message out of its stream, whatever that means for the turns.
@@ -535,6 +548,7 @@ impl TransmitQueue {
         self.expiring_rests.clear();
         self.waiting.clear();
         self.turn = None;
+        self.has_begun = false;
         for (_, stream) in self.streams.iter_mut() {
             stream.messages = MessageList::default();
             stream.is_scheduled = false;

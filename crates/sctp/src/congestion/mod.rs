@@ -66,9 +66,9 @@ pub(crate) trait CongestionController: fmt::Debug + Send {
     /// The slow-start threshold, in bytes.
     fn ssthresh(&self) -> usize;
 
-    /// Whether one more packet may leave when `flight` bytes are in flight. A packet that may
-    /// leave may exceed the window by less than its own size (section 6.1 B).
-    fn allows(&self, flight: usize) -> bool;
+    /// One more packet may leave while fewer bytes are in flight than this. It may exceed the window by
+    /// less than its own size (section 6.1 B).
+    fn flight_limit(&self) -> usize;
 
     /// A SACK acknowledged chunks sent on this path.
     fn on_acknowledged(&mut self, acked: AckedBytes, path: &PathConditions<'_>);

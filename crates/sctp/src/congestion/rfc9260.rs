@@ -109,12 +109,11 @@ mod tests {
         controller.window.cwnd = 20_000;
         time_out(&mut controller);
         assert_eq!((controller.cwnd(), controller.ssthresh()), (1000, 10_000));
-        assert!(controller.allows(0));
-        assert!(!controller.allows(500), "although 500 is less than cwnd");
+        assert!(controller.flight_limit() > 0);
+        assert!(controller.flight_limit() < 500, "although cwnd is more");
         acknowledge(&mut controller, acked(1000, 1000), false);
         assert_eq!(controller.cwnd(), 2000);
-        assert!(controller.allows(1999));
-        assert!(!controller.allows(2000));
+        assert_eq!(controller.flight_limit(), 2000);
     }
 
     #[test]
@@ -155,6 +154,6 @@ mod tests {
             20_000,
             "that of before the first timeout"
         );
-        assert!(controller.allows(19_999));
+        assert_eq!(controller.flight_limit(), 20_000);
     }
 }

@@ -258,7 +258,7 @@ fn windows(
             );
         }
         assert!(
-            controller.allows(0),
+            controller.flight_limit() > 0,
             "{control}: something may always leave"
         );
         windows.push((controller.cwnd(), controller.ssthresh()));

@@ -160,11 +160,11 @@ impl<L: Law> CongestionController for LossBased<L> {
         self.window.ssthresh
     }
 
-    fn allows(&self, flight: usize) -> bool {
+    fn flight_limit(&self) -> usize {
         if self.window.single_packet {
-            flight == 0
+            1
         } else {
-            flight < self.window.cwnd
+            self.window.cwnd
         }
     }
 

@@ -9,7 +9,8 @@ fn chunk() -> EncodedChunk {
 }
 
 fn due(queue: &ControlQueue) -> Vec<RequestKind> {
-    queue.due().map(|(kind, _)| kind).collect()
+    let lanes = queue.lanes().into_iter();
+    lanes.flat_map(Lanes::due).map(|(kind, _)| kind).collect()
 }
 
 #[test]

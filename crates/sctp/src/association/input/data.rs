@@ -12,8 +12,8 @@ use crate::{AssociationState, Event};
 impl Association {
     pub(super) fn handle_data(
         &mut self,
-        received: PacketOnPath<'_>,
-        data: ReceivedData<'_>,
+        received: &PacketOnPath<'_>,
+        data: &ReceivedData<'_>,
         context: &mut Context<'_>,
     ) {
         if !self.takes_data() {

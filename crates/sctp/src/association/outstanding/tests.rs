@@ -240,8 +240,8 @@ fn measures_by_karns_algorithm() {
     let measurable = |outstanding: &mut OutstandingData, cumulative, gaps: &[_]| {
         let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
         let mut measurable = Vec::new();
-        let on_acknowledged = |chunk: Acknowledged| {
-            if chunk.measures_from.is_some() {
+        let on_acknowledged = |chunk: &Acknowledged| {
+            if chunk.measures {
                 measurable.push(chunk.tsn.distance_from(Tsn(FIRST)));
             }
         };

@@ -111,5 +111,6 @@ impl Path {
 
     pub(super) fn mtu_changed(&mut self) {
         self.congestion.set_pmdcs(pmdcs(self.mtu.plpmtu()));
+        self.window_changed();
     }
 }

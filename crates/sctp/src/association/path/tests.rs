@@ -27,7 +27,7 @@ fn acknowledged(measures_from: Option<Instant>) -> Acknowledged {
         moved: false,
         sent: measures_from.unwrap_or_else(Instant::now),
         ambiguous: false,
-        measures_from,
+        measures: measures_from.is_some(),
     }
 }
 
@@ -79,7 +79,7 @@ fn measures_once_a_round_trip_from_the_latest_chunk() {
     let mut acknowledge = |now, measures_from: &[Option<Instant>]| {
         path.begin_sack();
         for &measures_from in measures_from {
-            path.chunk_acknowledged(acknowledged(measures_from), true);
+            path.chunk_acknowledged(&acknowledged(measures_from), true);
         }
         path.finish_sack(now, false, &CoupledPaths::default(), &config());
         path.status().srtt
@@ -109,7 +109,7 @@ fn a_measurement_ends_the_back_off_before_t3_rtx_starts_anew() {
     assert_eq!(path.rto(), config.path.rto_initial * 8);
     path.chunk_sent(now, 100);
     path.begin_sack();
-    path.chunk_acknowledged(acknowledged(Some(now)), true);
+    path.chunk_acknowledged(&acknowledged(Some(now)), true);
     let later = now + Duration::from_millis(20);
     path.finish_sack(later, false, &CoupledPaths::default(), &config);
     assert_eq!(path.t3_rtx(), Some(later + config.path.rto_min));

@@ -197,7 +197,7 @@ impl Run {
             _ => panic!("it holds user data"),
         };
         self.receiver
-            .handle_data(data, packet, PathId::FIRST, usize::MAX, &self.config)
+            .handle_data(&data, packet, PathId::FIRST, usize::MAX, &self.config)
             .expect("it is sound");
         self.receiver.end_packet(Instant::now(), &self.config);
     }

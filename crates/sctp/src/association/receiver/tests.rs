@@ -41,7 +41,7 @@ fn receive_as(
         panic!("a DATA chunk was written");
     };
     receiver.handle_data(
-        (&data).into(),
+        &(&data).into(),
         &packet,
         PathId::FIRST,
         usize::MAX,
@@ -230,7 +230,7 @@ fn does_not_hold_a_large_packet_for_a_small_chunk() {
         };
         receiver
             .handle_data(
-                (&data).into(),
+                &(&data).into(),
                 &packet,
                 PathId::FIRST,
                 usize::MAX,

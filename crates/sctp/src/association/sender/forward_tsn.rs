@@ -28,6 +28,11 @@ struct SentForwardTsn {
 }
 
 impl ForwardTsn {
+    /// Whether one is to go out.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
     /// Where it was sent last.
     pub(super) fn path(&self) -> Option<PathId> {
         self.sent.as_ref().map(|sent| sent.path)

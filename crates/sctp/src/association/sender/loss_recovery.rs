@@ -30,10 +30,11 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Takes in a chunk.
+    #[inline]
     pub(super) fn chunk(
         &mut self,
         now: Instant,
-        chunk: Acknowledged,
+        chunk: &Acknowledged,
         by_gap: bool,
         rack: &mut Option<Box<RackTlp>>,
     ) {
@@ -76,9 +77,7 @@ impl Sender {
             return None;
         }
         let rule = MissRule::new(self.fast_recovery.is_common());
-        if !config.recovery.early_retransmit
-            || self.next_new_size(self.max_payload(paths)).is_some()
-        {
+        if !config.recovery.early_retransmit || self.has_new_data(paths) {
             return Some(rule);
         }
         Some(rule.early(self.outstanding.len()))
@@ -94,6 +93,7 @@ impl Sender {
     }
 
     /// Whether something is marked for retransmission on `path`, and may go: not while F-RTO tries new data.
+    #[inline]
     pub(super) fn retransmits_on(&self, path: PathId, paths: &Paths) -> bool {
         self.outstanding.has_lost()
             && !self.sends_new_first(paths)
@@ -102,8 +102,9 @@ impl Sender {
 
     /// Whether F-RTO has new data leave in place of what is marked for retransmission. There may be none any
     /// more: it was abandoned, or its stream is paused.
+    #[inline]
     pub(super) fn sends_new_first(&self, paths: &Paths) -> bool {
-        self.f_rto.holds_back() && self.next_new_size(self.max_payload(paths)).is_some()
+        self.f_rto.holds_back() && self.has_new_data(paths)
     }
 
     /// What was sent counts for nothing any more.
@@ -128,6 +129,7 @@ impl Sender {
     }
 
     /// A chunk left on `path`.
+    #[inline]
     pub(super) fn chunk_left(&mut self, now: Instant, tsn: Tsn, path: PathId) {
         if let Some(rack) = &mut self.rack {
             let outstanding = &self.outstanding;
@@ -139,11 +141,12 @@ impl Sender {
     }
 
     /// A packet left on `path` with the chunks that `counts` tells.
+    #[inline]
     pub(super) fn data_left(
         &mut self,
         now: Instant,
         path: PathId,
-        counts: SentCounts,
+        counts: &SentCounts,
         paths: &mut Paths,
         config: &AssociationConfig,
     ) {
@@ -260,7 +263,7 @@ impl Sender {
             advanced: summary.advanced,
             highest: summary.highest,
             original_arrived: arrivals.original_arrived,
-            has_new_data: self.next_new_size(self.max_payload(paths)).is_some(),
+            has_new_data: self.has_new_data(paths),
         };
         let Some(id) = self.f_rto.acknowledged(answer) else {
             return;
@@ -352,9 +355,8 @@ impl Sender {
     /// The PTO of a path has expired (RFC 8985 section 7.3): new data leaves beyond the window, or else the
     /// packet with the highest TSNs again.
     fn probe_tail(&mut self, now: Instant, id: PathId, current: PathId, paths: &mut Paths) {
-        let has_new_data = id == current
-            && self.queue.next_destination().is_none()
-            && self.next_new_size(self.max_payload(paths)).is_some();
+        let has_new_data =
+            id == current && self.queue.next_destination().is_none() && self.has_new_data(paths);
         let room = paths
             .get(id)
             .map_or(0, Path::pmdcs)

@@ -135,7 +135,7 @@ impl QueuedMessage {
 impl DeliveryOptions {
     /// Those of a message that came from the user `now`, if it has any.
     fn of(info: &SendInfo, now: Instant) -> Option<Box<DeliveryOptions>> {
-        if (info.path, info.life_time, info.pr_policy) == (None, None, None) {
+        if info.path.is_none() && info.life_time.is_none() && info.pr_policy.is_none() {
             return None;
         }
         let limit = Limit::of(info, now);
