@@ -114,6 +114,12 @@ impl ControlQueue {
         self.0.as_deref()
     }
 
+    /// Whether a request is to be sent.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.lanes().is_some_and(Lanes::is_due)
+    }
+
     /// The outstanding request went out on `path`, whose RTO is given.
     fn sent(&mut self, kind: RequestKind, now: Instant, path: PathId, rto: Duration) {
         if let Some(request) = self.outstanding_mut(kind) {
@@ -190,6 +196,10 @@ impl Lanes {
             let request = self.lane(kind).outstanding.as_ref()?;
             request.expires.is_none().then_some((kind, request))
         })
+    }
+
+    fn is_due(&self) -> bool {
+        self.due().next().is_some()
     }
 
     fn lane(&self, kind: RequestKind) -> &Lane {
@@ -291,7 +301,7 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &Context<'_>,
     ) {
-        if self.control.lanes().is_none() || !self.may_send_requests() {
+        if !self.may_send_requests() {
             return;
         }
         for kind in RequestKind::ALL {

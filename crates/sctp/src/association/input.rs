@@ -168,7 +168,8 @@ impl Association {
                     true
                 }
                 Ok(chunk)
-                    if !received.authenticated
+                    if self.authentication.is_some()
+                        && !received.authenticated
                         && self.requires_authentication(chunk.chunk_type()) =>
                 {
                     context.statistics.drops.not_authenticated += 1;

@@ -178,7 +178,9 @@ impl Association {
             // What waits fitted when it came; the path MTU may have shrunk since.
             size = size.max(CommonHeader::LENGTH + self.answer_overhead() + self.pending.size());
         }
-        if let Some(request) = self.largest_request(path_id) {
+        if self.control.is_due()
+            && let Some(request) = self.largest_request(path_id)
+        {
             let auth_length = self.auth_length_for(&[ChunkType::ASCONF, ChunkType::RE_CONFIG]);
             size = size.max(CommonHeader::LENGTH + auth_length + request);
         }
@@ -346,7 +348,9 @@ impl Association {
             let is_open = self.is_open(path_id);
             self.pending.write(path_id, is_open, writer);
         }
-        self.write_requests(path_id, writer, context);
+        if self.control.is_due() {
+            self.write_requests(path_id, writer, context);
+        }
         if wants_heartbeat && let Some(path) = self.paths.get_mut(path_id) {
             let info = path.send_heartbeat(context.now, context.rng, context.config);
             // One that does not fit counts as sent: it will be missed and sent again.

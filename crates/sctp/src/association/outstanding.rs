@@ -88,7 +88,7 @@ impl OutstandingChunk {
     }
 
     /// What there is to tell of it when a SACK newly acknowledges it, before its state changes.
-    #[inline]
+    #[inline(always)]
     fn acknowledged(&self, tsn: Tsn, karn: &Karn) -> Acknowledged {
         Acknowledged {
             tsn,

@@ -73,6 +73,8 @@ pub(crate) struct Path {
 struct SackProgress {
     /// Bytes in flight before the SACK.
     flight_before: usize,
+    /// The path recovered from a loss before the SACK.
+    in_recovery: bool,
     /// Bytes newly acknowledged.
     acknowledged: usize,
     /// The lowest outstanding TSN of this path was among them.
@@ -380,10 +382,11 @@ impl Path {
         self.start_t3_rtx(now);
     }
 
-    /// A SACK is going to be processed.
-    pub(crate) fn begin_sack(&mut self) {
+    /// A SACK is going to be processed; `in_recovery` says that the path recovers from a loss.
+    pub(crate) fn begin_sack(&mut self, in_recovery: bool) {
         self.sack = SackProgress {
             flight_before: self.flight,
+            in_recovery,
             ..SackProgress::default()
         };
     }
@@ -416,7 +419,6 @@ impl Path {
     pub(crate) fn finish_sack(
         &mut self,
         now: Instant,
-        in_fast_recovery: bool,
         coupled: &CoupledPaths,
         config: &AssociationConfig,
     ) {
@@ -428,19 +430,19 @@ impl Path {
         // Rule C4: once a round trip, that is from chunks that were sent after the last time. The
         // latest chunk of a SACK has waited least for acknowledgements that were lost.
         if let Some(sent) = self.sack.measures_from {
-            self.rtt.observe(now.saturating_duration_since(sent));
-        }
-        if let Some(sent) = self.sack.measures_from
-            && self.measured.is_none_or(|measured| measured <= sent)
-        {
-            self.measure(now, now.saturating_duration_since(sent), config);
+            let rtt = now.saturating_duration_since(sent);
+            if self.measured.is_none_or(|measured| measured <= sent) {
+                self.measure(now, rtt, config);
+            } else {
+                self.rtt.observe(rtt);
+            }
         }
         let acked = AckedBytes {
             acknowledged: self.sack.acknowledged,
             flight_before: self.sack.flight_before,
             all_acknowledged: self.flight == 0,
         };
-        let conditions = conditions(now, &self.rtt, in_fast_recovery, coupled);
+        let conditions = conditions(now, &self.rtt, self.sack.in_recovery, coupled);
         self.congestion.on_acknowledged(acked, &conditions);
         self.window_changed();
         if self.flight == 0 {
@@ -514,13 +516,13 @@ impl Path {
     /// What coupled controllers of other paths have to know of this one; `None` where controllers are not
     /// coupled, or the path carries no data now.
     pub(crate) fn coupled(&self, now: Instant) -> Option<CoupledPath> {
+        let coupled = self.congestion.coupled()?;
         let carries_data = self.flight > 0
             || self.sack.acknowledged > 0
             || self
                 .data_sent
                 .is_some_and(|sent| now < sent + self.rtt.rto());
         let srtt = self.rtt.srtt().filter(|_| carries_data)?;
-        let coupled = self.congestion.coupled()?;
         Some(CoupledPath { srtt, ..coupled })
     }
 

@@ -118,6 +118,12 @@ impl Paths {
         self.list.get(position).map(Path::id)
     }
 
+    /// The next path after `id` that the SACK has proved to work.
+    pub(crate) fn next_proved_after(&self, id: Option<PathId>) -> Option<PathId> {
+        let proved = self.list.iter().filter(|path| path.was_proved());
+        proved.map(Path::id).find(|path| Some(*path) > id)
+    }
+
     /// The path whose turn it is after `id`: the first one follows the last one.
     pub(crate) fn next_in_turn(&self, id: Option<PathId>) -> Option<PathId> {
         self.next_after(id).or_else(|| self.next_after(None))

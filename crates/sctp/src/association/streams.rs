@@ -338,16 +338,23 @@ impl InboundStreams {
 
     #[inline]
     fn deliver(&mut self, message: ReceivedMessage) {
-        if !self.partial.is_empty()
-            && let Some(partial) = self
-                .partial
-                .get_mut(&self.exclusive.unwrap_or(message.stream))
-        {
-            partial.blocked.push_back(message);
-            self.blocked += 1;
-            return;
+        if self.partial.is_empty() {
+            self.keep_ready(message);
+        } else {
+            self.deliver_beside_parts(message);
         }
-        self.keep_ready(message);
+    }
+
+    /// The same while other messages are delivered in parts.
+    fn deliver_beside_parts(&mut self, message: ReceivedMessage) {
+        let stream = self.exclusive.unwrap_or(message.stream);
+        match self.partial.get_mut(&stream) {
+            Some(partial) => {
+                partial.blocked.push_back(message);
+                self.blocked += 1;
+            }
+            None => self.keep_ready(message),
+        }
     }
 
     /// Holds the messages on `streams` that begin after `last`, until [`Self::reset`].

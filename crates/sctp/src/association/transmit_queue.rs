@@ -295,9 +295,10 @@ impl TransmitQueue {
     /// Whether the life time of a message has ended.
     #[inline]
     pub(crate) fn has_expired(&self, now: Instant) -> bool {
-        [&self.expiring, &self.expiring_rests]
-            .into_iter()
-            .any(|expiring| expiring.first().is_some_and(|(at, _)| *at <= now))
+        let has_expired = |messages: &BTreeSet<(Instant, MessageId)>| {
+            messages.first().is_some_and(|(at, _)| *at <= now)
+        };
+        has_expired(&self.expiring) || has_expired(&self.expiring_rests)
     }
 
     /// Takes out the messages of which nothing was sent before their life time ended

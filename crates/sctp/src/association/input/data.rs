@@ -1,7 +1,6 @@
 //! DATA, I-DATA and SACK (RFC 9260 sections 6.2 and 6.2.1).
 
 use super::PacketOnPath;
-use crate::association::path::Path;
 use crate::association::received_data::ReceivedData;
 use crate::association::receiver::{FatalData, Reception};
 use crate::association::sender::{NeverSent, SackOutcome};
@@ -124,10 +123,8 @@ impl Association {
                 self.shutdown.data_acknowledged(context.now, context.config);
             }
             let mut last = None;
-            while let Some(id) = self.paths.next_after(last) {
-                if self.paths.get(id).is_some_and(Path::was_proved) {
-                    self.clear_path_errors(id, context);
-                }
+            while let Some(id) = self.paths.next_proved_after(last) {
+                self.clear_path_errors(id, context);
                 last = Some(id);
             }
             if context.config.sender_dry_events && self.sender.is_finished() {

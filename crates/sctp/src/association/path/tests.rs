@@ -34,10 +34,10 @@ fn acknowledged(measures_from: Option<Instant>) -> Acknowledged {
 /// Lets the window grow by a SACK.
 fn grow(path: &mut Path) {
     path.flight = 1_000_000;
-    path.begin_sack();
+    path.begin_sack(false);
     path.flight = 0;
     path.sack.acknowledged = 10_000;
-    path.finish_sack(Instant::now(), false, &CoupledPaths::default(), &config());
+    path.finish_sack(Instant::now(), &CoupledPaths::default(), &config());
 }
 
 fn rng() -> ChaCha12Rng {
@@ -77,11 +77,11 @@ fn measures_once_a_round_trip_from_the_latest_chunk() {
         path.chunk_sent(at(sent), 100);
     }
     let mut acknowledge = |now, measures_from: &[Option<Instant>]| {
-        path.begin_sack();
+        path.begin_sack(false);
         for &measures_from in measures_from {
             path.chunk_acknowledged(&acknowledged(measures_from), true);
         }
-        path.finish_sack(now, false, &CoupledPaths::default(), &config());
+        path.finish_sack(now, &CoupledPaths::default(), &config());
         path.status().srtt
     };
     let first = Some(Duration::from_millis(20));
@@ -108,10 +108,10 @@ fn a_measurement_ends_the_back_off_before_t3_rtx_starts_anew() {
     }
     assert_eq!(path.rto(), config.path.rto_initial * 8);
     path.chunk_sent(now, 100);
-    path.begin_sack();
+    path.begin_sack(false);
     path.chunk_acknowledged(&acknowledged(Some(now)), true);
     let later = now + Duration::from_millis(20);
-    path.finish_sack(later, false, &CoupledPaths::default(), &config);
+    path.finish_sack(later, &CoupledPaths::default(), &config);
     assert_eq!(path.t3_rtx(), Some(later + config.path.rto_min));
 }
 

@@ -117,9 +117,8 @@ impl Sender {
         self.sack_since_t3_rtx = true;
         let split = config.cmt && paths.len() > 1;
         let misses = self.miss_rule(paths, config);
-        let recovering = self.recovering(paths);
         for path in paths.iter_mut() {
-            path.begin_sack();
+            path.begin_sack(self.is_in_recovery(path.id()));
         }
         let earliest = self.earliest_of_each(paths);
         // Losses are told after acknowledgements, so they can share the paths one after another.
@@ -169,8 +168,7 @@ impl Sender {
         self.acknowledge_copies(now, duplicates, paths);
         let (coupled_paths, coupled) = paths.iter_mut_coupled(now);
         for path in coupled_paths {
-            let in_recovery = recovering.contains(&path.id());
-            path.finish_sack(now, in_recovery, coupled, config);
+            path.finish_sack(now, coupled, config);
         }
         for (id, size, tsn) in reneged {
             if let Some(path) = paths.get_mut(id) {
@@ -236,12 +234,6 @@ impl Sender {
             let earliest = self.outstanding.earliest_on_each(split);
             self.fast_recovery.advance_split(&earliest);
         }
-    }
-
-    /// The paths that recover from a loss.
-    fn recovering(&self, paths: &Paths) -> Vec<PathId> {
-        let ids = paths.iter().map(Path::id);
-        ids.filter(|id| self.is_in_recovery(*id)).collect()
     }
 
     /// The earliest outstanding chunk of each of several paths that have some in flight. It may be

@@ -39,9 +39,12 @@ impl Arrivals {
         rack: &mut Option<Box<RackTlp>>,
     ) {
         self.original_arrived |= chunk.lost == Some(Loss::Timeout);
-        let Some(rack) = rack else {
-            return;
-        };
+        if let Some(rack) = rack {
+            self.delivered(now, chunk, by_gap, rack);
+        }
+    }
+
+    fn delivered(&mut self, now: Instant, chunk: &Acknowledged, by_gap: bool, rack: &mut RackTlp) {
         let delivered = Delivered {
             transmission: Transmission {
                 tsn: chunk.tsn,
@@ -131,6 +134,12 @@ impl Sender {
     /// A chunk left on `path`.
     #[inline]
     pub(super) fn chunk_left(&mut self, now: Instant, tsn: Tsn, path: PathId) {
+        if self.rack.is_some() {
+            self.transmission(now, tsn, path);
+        }
+    }
+
+    fn transmission(&mut self, now: Instant, tsn: Tsn, path: PathId) {
         if let Some(rack) = &mut self.rack {
             let outstanding = &self.outstanding;
             let transmission = Transmission { tsn, sent: now };
