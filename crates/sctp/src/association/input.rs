@@ -161,7 +161,7 @@ impl Association {
                 context.statistics.drops.unknown_path += 1;
                 break;
             }
-            let go_on = match chunk.and_then(|raw| self.read_chunk(raw, context.config)) {
+            let go_on = match &chunk.and_then(|raw| self.read_chunk(raw, context.config)) {
                 Ok(Chunk::Auth(_)) => {
                     // What it is in front of has been verified, or cut off.
                     received.authenticated = true;
@@ -176,11 +176,11 @@ impl Association {
                     // RFC 5061 section 5.2, rule D5: what follows is discarded, too.
                     !matches!(chunk, Chunk::Asconf(_))
                 }
-                Ok(chunk) if seen.repeats(&chunk) => {
+                Ok(chunk) if seen.repeats(chunk) => {
                     context.statistics.drops.chunks += 1;
                     true
                 }
-                Ok(chunk) => self.handle_chunk(&received, &chunk, context),
+                Ok(chunk) => self.handle_chunk(&received, chunk, context),
                 Err(_) => {
                     context.statistics.drops.chunks += 1;
                     true

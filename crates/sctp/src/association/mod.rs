@@ -155,6 +155,8 @@ pub(crate) struct Association {
     sender: Sender,
     /// On the side that opened it, until it is up.
     setup: Option<Box<Setup>>,
+    /// With the next packet a burst begins on each path (section 6.1 D).
+    begins_burst: bool,
     shutdown: Shutdown,
     /// Consecutive errors of the peer (section 8.1).
     error_count: u32,
@@ -212,6 +214,7 @@ impl Association {
                 config.recovery.loss_detection,
             ),
             setup: Some(Box::new(Setup::new())),
+            begins_burst: true,
             shutdown: Shutdown::default(),
             error_count: 0,
             pending: Pending::default(),
@@ -279,6 +282,7 @@ impl Association {
                 config.recovery.loss_detection,
             ),
             setup: None,
+            begins_burst: true,
             shutdown: Shutdown::default(),
             error_count: 0,
             pending: Pending::default(),
@@ -629,9 +633,7 @@ impl Association {
 
     /// Something happened that may let data go out.
     fn begin_burst(&mut self) {
-        for path in self.paths.iter_mut() {
-            path.begin_burst();
-        }
+        self.begins_burst = true;
     }
 
     fn watch_window(&mut self, context: &mut Context<'_>) {

@@ -30,6 +30,11 @@ impl Association {
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
     ) -> Option<Transmit> {
+        if std::mem::take(&mut self.begins_burst) {
+            for path in self.paths.iter_mut() {
+                path.begin_burst();
+            }
+        }
         match self.state {
             AssociationState::Closed => None,
             AssociationState::CookieWait => self.init(context, buffer),

@@ -458,7 +458,11 @@ impl Sender {
     /// The least size of a packet that can carry the next chunk to be retransmitted on `path`, in bytes. It
     /// may exceed the path MTU when that has shrunk: a chunk is never cut again, so IP has to
     /// fragment the packet (section 6.9).
+    #[inline]
     pub(crate) fn least_packet(&mut self, path: PathId) -> usize {
+        if !self.outstanding.has_lost() {
+            return 0;
+        }
         self.outstanding
             .next_lost_on(path)
             .map_or(0, |(_, fragment)| {

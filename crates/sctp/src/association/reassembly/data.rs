@@ -119,41 +119,48 @@ impl Reassembly for DataReassembly {
 
     fn insert(&mut self, fragment: Fragment) -> Result<Option<CompletedMessage>, ReassemblyError> {
         let number = self.unwrapped.number_of(fragment.tsn);
-        let below = self
-            .sequences
-            .range(..number)
-            .next_back()
-            .filter(|(_, sequence)| sequence.end == number)
-            .map(|(first, sequence)| (*first, sequence.continues_with(&fragment)));
-        let above = self
-            .sequences
-            .get(&(number + 1))
-            .map(|sequence| sequence.continues_from(&fragment));
-        let joins_below = match below {
-            None | Some((_, Adjacency::OtherMessage)) => None,
-            Some((first, Adjacency::SameMessage)) => Some(first),
-            Some((_, Adjacency::Inconsistent)) => return Err(ReassemblyError::Inconsistent),
-        };
+        let mut beside = self.sequences.range_mut(..=number + 1).rev().peekable();
+        let above = beside
+            .next_if(|(first, _)| **first > number)
+            .map(|(_, sequence)| sequence.continues_from(&fragment));
         let joins_above = match above {
             None | Some(Adjacency::OtherMessage) => false,
             Some(Adjacency::SameMessage) => true,
             Some(Adjacency::Inconsistent) => return Err(ReassemblyError::Inconsistent),
         };
-        let upper = if joins_above {
-            self.sequences.remove(&(number + 1))
-        } else {
-            None
+        let below = beside.next().filter(|(_, sequence)| sequence.end == number);
+        let joins_below = match below {
+            None => None,
+            Some((first, sequence)) => match sequence.continues_with(&fragment) {
+                Adjacency::SameMessage => Some((*first, sequence)),
+                Adjacency::OtherMessage => None,
+                Adjacency::Inconsistent => return Err(ReassemblyError::Inconsistent),
+            },
         };
         self.fragments += 1;
-        let first = joins_below.unwrap_or(number);
-        let sequence = self
-            .sequences
-            .entry(first)
-            .or_insert_with(|| FragmentSequence::empty_for(&fragment, number));
-        sequence.append(fragment);
-        if let Some(upper) = upper {
-            sequence.join(upper);
-        }
+        let first = joins_below.as_ref().map_or(number, |(first, _)| *first);
+        let sequence = match joins_below {
+            Some((_, sequence)) if !joins_above => {
+                sequence.append(fragment);
+                sequence
+            }
+            _ => {
+                let upper = if joins_above {
+                    self.sequences.remove(&(number + 1))
+                } else {
+                    None
+                };
+                let sequence = self
+                    .sequences
+                    .entry(first)
+                    .or_insert_with(|| FragmentSequence::empty_for(&fragment, number));
+                sequence.append(fragment);
+                if let Some(upper) = upper {
+                    sequence.join(upper);
+                }
+                sequence
+            }
+        };
         if sequence.handed_out.saturating_add(sequence.bytes) > self.max_message_size {
             return Err(ReassemblyError::MessageTooLarge);
         }

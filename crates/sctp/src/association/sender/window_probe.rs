@@ -41,6 +41,7 @@ impl Sender {
     /// outstanding whose timer would find out that it opened.
     pub(crate) fn watch_window(&mut self, now: Instant, path: PathId, paths: &Paths) {
         let blocked = self.outstanding.is_empty()
+            && !self.queue.is_empty()
             && self.probe == WindowProbe::None
             && self
                 .next_size(paths)
