@@ -75,6 +75,7 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
 pub(crate) use icmp::IcmpOutcome;
+pub(crate) use output::Destination;
 
 use address_reconfiguration::AddressReconfiguration;
 use authentication::{Authentication, Declaration, SharedKeys};

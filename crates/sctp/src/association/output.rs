@@ -1,7 +1,7 @@
 //! Makes an association's packets (RFC 9260 sections 6.1, 6.10 and 8.3): what is pending, which
 //! path it goes to, and what is bundled with what.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use super::addresses::{Families, write_own, write_supported};
 use super::capabilities::{Capabilities, announce};
@@ -15,7 +15,7 @@ use crate::packet::{
     Chunk, ChunkType, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,
     Parameter, ParameterBuffer, Shutdown, Tsn,
 };
-use crate::{AssociationConfig, AssociationState, Event, Transmit};
+use crate::{AssociationConfig, AssociationState, Event, PathAddress};
 
 /// The size of our HEARTBEATs, in bytes.
 const HEARTBEAT_SIZE: usize = Heartbeat::OVERHEAD + HEARTBEAT_INFO_LENGTH;
@@ -23,13 +23,21 @@ const HEARTBEAT_SIZE: usize = Heartbeat::OVERHEAD + HEARTBEAT_INFO_LENGTH;
 /// The size of a packet with an INIT without parameters, in bytes.
 const INIT_LENGTH: usize = CommonHeader::LENGTH + 4 + 16;
 
+/// Where a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Destination {
+    pub(crate) path: PathAddress,
+    /// Whether IP may fragment it.
+    pub(crate) may_fragment: bool,
+}
+
 impl Association {
-    /// The next packet to send.
+    /// Writes the next packet to send into `buffer`, and tells where it goes.
     pub(crate) fn poll_transmit(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
-    ) -> Option<Transmit> {
+    ) -> Option<Destination> {
         if std::mem::take(&mut self.begins_burst) {
             for path in self.paths.iter_mut() {
                 path.begin_burst();
@@ -40,13 +48,13 @@ impl Association {
             AssociationState::CookieWait => self.init(context, buffer),
             AssociationState::CookieEchoed => self.cookie_echo(context, buffer),
             _ => match self.next_packet(context, buffer) {
-                Some(transmit) => Some(transmit),
+                Some(destination) => Some(destination),
                 None => self.mtu_probe(context, buffer),
             },
         }
     }
 
-    fn init(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
+    fn init(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Destination> {
         let path_id = self.routing.current;
         let path = self.paths.get(path_id)?;
         let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
@@ -89,10 +97,10 @@ impl Association {
         let is_repeated = setup.is_retransmission();
         setup.sent(context.now, path.rto(), context.config);
         written.ok()?;
-        let mut transmit = self.transmit(path_id, writer.finish(), context)?;
+        let mut destination = self.transmit(path_id, writer.seal(), context)?;
         // It may have been too large for the path (RFC 8899 section 4.3).
-        transmit.may_fragment |= is_repeated;
-        Some(transmit)
+        destination.may_fragment |= is_repeated;
+        Some(destination)
     }
 
     /// The COOKIE ECHO with as much DATA as fits beside it. Nothing else may be sent until its
@@ -101,7 +109,7 @@ impl Association {
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
-    ) -> Option<Transmit> {
+    ) -> Option<Destination> {
         self.abandon_messages(context);
         let path_id = self.routing.current;
         let path = self.paths.get(path_id)?;
@@ -143,9 +151,9 @@ impl Association {
         if let Some(path) = self.paths.get_mut(path_id) {
             path.stop_t3_rtx();
         }
-        let mut transmit = self.transmit(path_id, writer.finish(), context)?;
-        transmit.may_fragment |= is_repeated;
-        Some(transmit)
+        let mut destination = self.transmit(path_id, writer.seal(), context)?;
+        destination.may_fragment |= is_repeated;
+        Some(destination)
     }
 
     /// A packet with all that is pending for one path, if something is.
@@ -154,7 +162,7 @@ impl Association {
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
-    ) -> Option<Transmit> {
+    ) -> Option<Destination> {
         self.abandon_messages(context);
         if self.re_configuration.is_some() {
             self.advance_re_configuration(None, context.now);
@@ -177,7 +185,7 @@ impl Association {
         sends_data: bool,
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
-    ) -> Option<Transmit> {
+    ) -> Option<Destination> {
         let mut size = self.paths.get(path_id)?.mtu();
         if !self.pending.is_empty() {
             // What waits fitted when it came; the path MTU may have shrunk since.
@@ -221,11 +229,15 @@ impl Association {
         if writer.is_empty() {
             return None;
         }
-        self.transmit(path_id, writer.finish(), context)
+        self.transmit(path_id, writer.seal(), context)
     }
 
     /// A packet that probes the path MTU (RFC 8899 section 6.2.1.2): a HEARTBEAT and padding.
-    fn mtu_probe(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
+    fn mtu_probe(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Option<Destination> {
         if !matches!(
             self.state,
             AssociationState::Established | AssociationState::ShutdownPending
@@ -251,9 +263,9 @@ impl Association {
         .protected_by(self.protection());
         writer.heartbeat(&info).ok()?;
         writer.pad_to(size).ok()?;
-        let mut transmit = self.transmit(path_id, writer.finish(), context)?;
-        transmit.may_fragment = false;
-        Some(transmit)
+        let mut destination = self.transmit(path_id, writer.seal(), context)?;
+        destination.may_fragment = false;
+        Some(destination)
     }
 
     /// A packet of that many bytes with DATA goes out on a path; `first` is its first chunk.
@@ -522,23 +534,20 @@ impl Association {
         self.state != AssociationState::ShutdownAckSent
     }
 
+    /// A packet of that many bytes goes out on a path.
     #[inline]
     pub(super) fn transmit(
         &mut self,
         path_id: PathId,
-        packet: Bytes,
+        size: usize,
         context: &mut Context<'_>,
-    ) -> Option<Transmit> {
+    ) -> Option<Destination> {
         let path = self.paths.get(path_id)?;
-        let may_fragment = packet.len() > path.mtu();
+        let may_fragment = size > path.mtu();
         let path = path.asconf_address()?;
         self.statistics.packets_sent += 1;
         context.statistics.packets_sent += 1;
-        context.statistics.bytes_sent += packet.len() as u64;
-        Some(Transmit {
-            path,
-            packet,
-            may_fragment,
-        })
+        context.statistics.bytes_sent += size as u64;
+        Some(Destination { path, may_fragment })
     }
 }

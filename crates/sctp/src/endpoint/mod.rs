@@ -33,10 +33,10 @@ use associations::{Associations, PeerKey};
 use rate_limits::RateLimits;
 use remembered_tags::RememberedTags;
 
-use crate::association::Association;
 use crate::association::addresses::{is_link_local, is_unicast as is_unicast_address};
 use crate::association::authentication::SharedKeys;
 use crate::association::cookie::CookieSigner;
+use crate::association::{Association, Destination};
 use crate::packet::Protection;
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
@@ -392,14 +392,18 @@ impl Endpoint {
         }
         while let Some(index) = self.associations.first_ready() {
             let (associations, buffer, endpoint_context) = self.split(now);
-            let transmit = associations
+            let destination = associations
                 .get_mut(index)
                 .and_then(|(association, config)| {
                     association.poll_transmit(&mut endpoint_context.with(config), buffer)
                 });
-            if transmit.is_some() {
+            if let Some(Destination { path, may_fragment }) = destination {
                 self.associations.sent(index);
-                return transmit;
+                return Some(Transmit {
+                    path,
+                    packet: self.buffer.split().freeze(),
+                    may_fragment,
+                });
             }
             if self.associations.is_dirty(index) {
                 self.flush(now, index);

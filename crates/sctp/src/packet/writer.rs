@@ -127,6 +127,16 @@ impl<'b> PacketWriter<'b> {
 
     /// Fills in HMAC and checksum and hands over the packet.
     pub fn finish(self) -> Bytes {
+        let buffer = self.complete();
+        buffer.split().freeze()
+    }
+
+    /// Fills in HMAC and checksum, and leaves the packet in the buffer; tells its size.
+    pub(crate) fn seal(self) -> usize {
+        self.complete().len()
+    }
+
+    fn complete(self) -> &'b mut BytesMut {
         if let Some(signer) = &self.protection.signer
             && let Some(authenticated) = self.auth_at.and_then(|at| self.buffer.get_mut(at..))
         {
@@ -135,7 +145,7 @@ impl<'b> PacketWriter<'b> {
         if self.needs_checksum || !self.protection.zero_checksum {
             checksum::fill(self.buffer);
         }
-        self.buffer.split().freeze()
+        self.buffer
     }
 
     /// Appends a chunk whose value of exactly `value_length` bytes is written by `value`.

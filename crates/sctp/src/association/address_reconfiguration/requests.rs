@@ -11,14 +11,14 @@ use crate::association::control_queue::RequestKind;
 use crate::association::encoded_chunk::EncodedChunk;
 use crate::association::local_addresses::LocalAddresses;
 use crate::association::path::Path;
-use crate::association::{Association, Context};
+use crate::association::{Association, Context, Destination};
 use crate::packet::{
     AddressRequest, Asconf, AsconfAck, Cause, CauseCode, Chunk, ChunkType, CommonHeader,
     ErrorCauseIndication, PacketWriter, Parameter, ParameterBuffer, Parameters, SequenceNumber,
 };
 use crate::{
     AddressChange, AddressChangeError, AddressChangeRefusal, AssociationState, Event,
-    LocalAddressState, Transmit,
+    LocalAddressState,
 };
 
 /// What the peer was asked for and has not answered.
@@ -277,7 +277,7 @@ impl Association {
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
-    ) -> Option<Transmit> {
+    ) -> Option<Destination> {
         const KIND: RequestKind = RequestKind::AddressConfiguration;
         let asconf = self.address_reconfiguration.as_ref()?.asked.asconfs.front();
         asconf.filter(|asconf| asconf.from_added)?;
@@ -297,9 +297,9 @@ impl Association {
         )
         .protected_by(self.protection());
         self.write_request(KIND, path_id, &mut writer, context);
-        let mut transmit = self.transmit(path_id, writer.finish(), context)?;
-        transmit.path.local = Some(local);
-        Some(transmit)
+        let mut destination = self.transmit(path_id, writer.seal(), context)?;
+        destination.path.local = Some(local);
+        Some(destination)
     }
 
     /// Takes in an ASCONF-ACK.
