@@ -1,5 +1,5 @@
 //! Several paths in use at a time that come and go and lose packets at random: every message arrives once, in order
-//! and unchanged, and in the end nothing is left of it.
+//! and unchanged, interleaved (RFC 8260) or not, and in the end nothing is left of it.
 
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ fn config(rng: &mut ChaCha12Rng) -> EndpointConfig {
         config = config.loss_detection(LossDetection::RackTlp);
     }
     config.association.extensions.nr_sack = rng.random_bool(0.5);
+    config.association.extensions.interleaving = rng.random_bool(0.5);
     config
 }
 
