@@ -7,7 +7,10 @@ use bytes::Bytes;
 use link::{Bottleneck, Jitter, LinkConfig, Rate};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
-use sctp::{AssociationState, EndpointConfig, LossDetection, SendInfo};
+use sctp::{
+    AssociationState, BufferSplitting, CongestionControl, EndpointConfig, LossDetection,
+    PathScheduler, SendInfo,
+};
 use sim::{HostId, Mtu, Simulation, Stop};
 use std::time::{Duration, Instant};
 
@@ -442,7 +445,11 @@ pub(crate) fn random_config(rng: &mut ChaCha12Rng, is_gentle: bool) -> EndpointC
         .f_rto(rng.random())
         .rto_restart(rng.random())
         .thin_linear_timeouts(rng.random())
-        .thin_alternate_path(rng.random());
+        .thin_alternate_path(rng.random())
+        .cmt(rng.random_bool(0.3))
+        .path_scheduler(pick(rng, &PathScheduler::ALL))
+        .buffer_splitting(pick(rng, &BufferSplitting::ALL))
+        .congestion_control(pick(rng, &CongestionControl::ALL));
     if !is_gentle {
         return config
             .association_max_retrans(rng.random_range(3..=10))
