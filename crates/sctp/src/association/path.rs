@@ -47,6 +47,8 @@ pub(crate) struct Path {
     congestion: Box<dyn CongestionController>,
     /// What it said last of how much may be in flight.
     flight_limit: usize,
+    /// Until then the window is not reduced again because the path holds up others.
+    penalised_until: Option<Instant>,
     /// In a recovery, where the rate is reduced in proportion (RFC 6937).
     prr: Option<Prr>,
     /// Bytes of DATA chunks in flight on this path.
@@ -115,6 +117,7 @@ impl Path {
             mtu,
             mtu_probe: None,
             large_packet: None,
+            penalised_until: None,
             prr: None,
             flight: 0,
             sack: SackProgress::default(),
@@ -253,6 +256,17 @@ impl Path {
         self.rtt.srtt().unwrap_or(self.rtt.rto())
     }
 
+    /// The latest measurement of that, or what is taken for it.
+    pub(crate) fn latest_round_trip(&self) -> Duration {
+        self.rtt.summary().map_or(self.rtt.rto(), |rtt| rtt.latest)
+    }
+
+    /// How long after it was sent something should have been heard of a packet.
+    pub(crate) fn overdue(&self) -> Duration {
+        let round_trip = self.round_trip();
+        round_trip + (round_trip / 4).max(self.rtt.rttvar() * 4)
+    }
+
     /// SRTT; `None` before the first measurement.
     pub(crate) fn srtt(&self) -> Option<Duration> {
         self.rtt.srtt()
@@ -281,6 +295,11 @@ impl Path {
     /// The slow-start threshold, in bytes.
     pub(crate) fn ssthresh(&self) -> usize {
         self.congestion.ssthresh()
+    }
+
+    /// Bytes of chunks that are acknowledged between two losses; `None` where nothing was lost yet.
+    pub(crate) fn acked_between_losses(&self) -> Option<u64> {
+        self.congestion.acked_between_losses()
     }
 
     // --- Sending and acknowledgement ---
@@ -487,6 +506,17 @@ impl Path {
         self.congestion.on_congestion_event(&conditions);
         self.window_changed();
         self.prr = config.recovery.prr.then(|| Prr::new(in_flight));
+    }
+
+    /// What is in flight here holds up all that is sent on other paths: the window is reduced as for a loss, once in a
+    /// round trip (Raiciu 2012).
+    pub(crate) fn penalise(&mut self, now: Instant, coupled: &CoupledPaths) {
+        if self.penalised_until.is_none_or(|until| until <= now) {
+            self.penalised_until = Some(now + self.round_trip());
+            let conditions = conditions(now, &self.rtt, false, coupled);
+            self.congestion.on_congestion_event(&conditions);
+            self.window_changed();
+        }
     }
 
     /// The losses are known of the SACK that is processed: so much may be sent now (RFC 6937).

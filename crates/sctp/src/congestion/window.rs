@@ -111,13 +111,17 @@ impl Window {
         path.rtt.map(|rtt| self.with_srtt(rtt.smoothed))
     }
 
+    fn acked_between_losses(&self) -> u64 {
+        self.acked_since_loss.max(self.acked_before_loss)
+    }
+
     fn with_srtt(&self, srtt: Duration) -> CoupledPath {
         CoupledPath {
             cwnd: self.cwnd,
             // Where nothing was lost yet, the threshold says nothing.
             ssthresh: self.ssthresh.min(self.cwnd),
             srtt,
-            acked_between_losses: self.acked_since_loss.max(self.acked_before_loss),
+            acked_between_losses: self.acked_between_losses(),
         }
     }
 }
@@ -231,6 +235,10 @@ impl<L: Law> CongestionController for LossBased<L> {
             window.ssthresh = window.cwnd;
         }
         window.cwnd = reduced;
+    }
+
+    fn acked_between_losses(&self) -> Option<u64> {
+        (!self.window.is_unbounded()).then(|| self.window.acked_between_losses())
     }
 
     fn coupled(&self) -> Option<CoupledPath> {

@@ -108,7 +108,7 @@ impl Association {
             multipath.wake = None;
         }
         let next = if is_blocked {
-            self.reschedule(now)
+            self.reschedule(now, config)
         } else if self.sender.unsent_bytes() > 0
             && let Some(path) = multipath.scheduler.next(candidates, &data)
         {
@@ -179,10 +179,13 @@ fn candidate(path: &Path, config: &AssociationConfig) -> Candidate {
         id: path.id(),
         srtt: path.round_trip(),
         rttvar: path.round_trip_variation(),
+        latest: path.latest_round_trip(),
+        overdue: path.overdue(),
         cwnd: path.cwnd(),
         in_slow_start: path.cwnd() <= path.ssthresh(),
         flight: path.flight(),
         packet: path.pmdcs(),
+        acked_between_losses: path.acked_between_losses(),
         has_room: path.allows_packet(config),
     }
 }

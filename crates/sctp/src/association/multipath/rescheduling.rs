@@ -1,66 +1,51 @@
-//! Chunk rescheduling (Adhari 2011; opportunistic retransmission in MPTCP, Raiciu 2012): when the window lets
-//! nothing new leave because of chunks that are still under way on other paths, they go out again on a path that
-//! has nothing else to do.
+//! Chunk rescheduling (Adhari 2011; opportunistic retransmission and penalisation in MPTCP, Raiciu 2012): when the
+//! window lets nothing new leave because of the earliest chunk, which is still under way on another path, that chunk goes
+//! out again on a path that has nothing else to do, and the window of the path that held everything up is reduced.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::scheduler::fastest_with_room;
+use crate::AssociationConfig;
 use crate::association::Association;
 use crate::association::path_id::PathId;
 
-/// How a path takes its time, as far as a chunk in flight there is concerned.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    path: PathId,
-    srtt: Duration,
-    /// How much later than that an acknowledgement may come.
-    slack: Duration,
-}
-
-impl Pace {
-    /// When something should have been heard of a chunk.
-    fn overdue_at(&self, sent: Instant) -> Instant {
-        sent + self.srtt + self.slack
-    }
-
-    /// Whether a chunk is better sent again on a path of that round-trip time: because it would be acknowledged
-    /// sooner, or because it is overdue where it is.
-    fn is_late(&self, sent: Instant, now: Instant, other: Duration) -> bool {
-        now + other < sent + self.srtt || now >= self.overdue_at(sent)
-    }
-}
-
 impl Association {
-    /// Marks chunks to be sent again on the path that is returned, if everything waits for them.
-    pub(super) fn reschedule(&mut self, now: Instant) -> Option<PathId> {
+    /// Marks chunks to be sent again on the path that is returned, if everything waits for them: because they would be
+    /// acknowledged sooner there, which is tried once, or because they are overdue where they are.
+    pub(super) fn reschedule(
+        &mut self,
+        now: Instant,
+        config: &AssociationConfig,
+    ) -> Option<PathId> {
         let multipath = self.multipath.as_deref_mut()?;
-        let fast = *fastest_with_room(&multipath.candidates)?;
-        let paces: Vec<Pace> = self
-            .paths
-            .iter()
-            .filter(|path| path.id() != fast.id && path.flight() > 0)
-            .map(|path| Pace {
-                path: path.id(),
-                srtt: path.round_trip(),
-                slack: (path.round_trip() / 4).max(path.round_trip_variation() * 4),
-            })
-            .collect();
-        let mut wake: Option<Instant> = None;
-        let is_late = |path, sent| {
-            let Some(pace) = paces.iter().find(|pace| pace.path == path) else {
-                return false;
-            };
-            let is_late = pace.is_late(sent, now, fast.srtt);
-            if !is_late {
-                let overdue_at = pace.overdue_at(sent);
-                wake = Some(wake.map_or(overdue_at, |earliest| earliest.min(overdue_at)));
+        let from = self.sender.blocking_path()?;
+        let to = *fastest_with_room(
+            multipath
+                .candidates
+                .iter()
+                .filter(|candidate| candidate.id != from),
+        )?;
+        let path = self.paths.get(from)?;
+        let [rtt, overdue] = [path.round_trip(), path.overdue()];
+        let mut wake = None;
+        let is_late = |sent: Instant, moved: bool| {
+            let is_late = (!moved && now + to.rtt() < sent + rtt) || now >= sent + overdue;
+            if !is_late && wake.is_none() {
+                wake = Some(sent + overdue);
             }
             is_late
         };
+        // Without bundling a packet holds one chunk.
+        let room = if config.bundling { to.packet } else { 0 };
         let any = self
             .sender
-            .reschedule(now, fast.id, &mut self.paths, is_late);
+            .reschedule(now, [from, to.id], room, &mut self.paths, is_late);
         multipath.wake = wake;
-        any.then_some(fast.id)
+        if !any {
+            return None;
+        }
+        let (path, coupled) = self.paths.get_mut_coupled(from, now)?;
+        path.penalise(now, coupled);
+        Some(to.id)
     }
 }

@@ -2,6 +2,7 @@
 //! much waits.
 
 mod blest;
+mod blocking;
 mod ecf;
 mod min_rtt;
 mod redundant;
@@ -21,6 +22,10 @@ pub(super) struct Candidate {
     pub(super) srtt: Duration,
     /// How much it varies.
     pub(super) rttvar: Duration,
+    /// The latest measurement of it.
+    pub(super) latest: Duration,
+    /// How long after it was sent something should have been heard of a packet.
+    pub(super) overdue: Duration,
     /// The congestion window, in bytes.
     pub(super) cwnd: usize,
     pub(super) in_slow_start: bool,
@@ -28,8 +33,22 @@ pub(super) struct Candidate {
     pub(super) flight: usize,
     /// Bytes of DATA chunks that a packet carries.
     pub(super) packet: usize,
+    /// Bytes that are acknowledged between two losses; `None` where nothing was lost yet.
+    pub(super) acked_between_losses: Option<u64>,
     /// Whether a packet may leave now.
     pub(super) has_room: bool,
+}
+
+impl Candidate {
+    /// How long a round trip takes now: the smoothed time follows a queue that builds up too late.
+    pub(super) fn rtt(&self) -> Duration {
+        self.srtt.max(self.latest)
+    }
+
+    /// Bytes a second that it carries when its window is used.
+    fn rate(&self) -> f64 {
+        self.cwnd as f64 / self.rtt().as_secs_f64().max(1e-6)
+    }
 }
 
 /// What waits to be sent.
@@ -66,9 +85,11 @@ fn fastest(paths: &[Candidate]) -> Option<&Candidate> {
 }
 
 /// The fastest path that has room.
-pub(super) fn fastest_with_room(paths: &[Candidate]) -> Option<&Candidate> {
+pub(super) fn fastest_with_room<'a>(
+    paths: impl IntoIterator<Item = &'a Candidate>,
+) -> Option<&'a Candidate> {
     paths
-        .iter()
+        .into_iter()
         .filter(|path| path.has_room)
         .min_by_key(|path| (path.srtt, path.id))
 }
@@ -87,10 +108,13 @@ pub(super) mod tests {
             id,
             srtt: Duration::from_millis(10),
             rttvar: Duration::from_millis(1),
+            latest: Duration::from_millis(10),
+            overdue: Duration::from_millis(14),
             cwnd: 10_000,
             in_slow_start: false,
             flight: 0,
             packet: 1000,
+            acked_between_losses: None,
             has_room: true,
         }
     }

@@ -83,34 +83,43 @@ impl OutstandingData {
         there.map(|chunk| chunk.fragment.chunk_size()).sum()
     }
 
-    /// Marks chunks that are in flight on other paths to be sent again on `to`, where `is_late` says so, which
-    /// hears where and when each was sent. One that may not be sent again stays where it is: it is not known to
-    /// be lost. `on_moved` hears path and size of each. Tells whether there are any.
+    /// The path on which the chunk is in flight that all others wait for: the earliest one.
+    pub(crate) fn blocking_path(&self) -> Option<PathId> {
+        let first = self.chunks.front()?;
+        (first.state == ChunkState::InFlight).then_some(first.path)
+    }
+
+    /// Marks the earliest chunks, which are in flight on the path `from`, to be sent again on the path `to`, where
+    /// `is_late` says so, which hears when each was sent, and whether it was on several paths before. They are as many as
+    /// `room` bytes hold, and one at least. One that may not be sent again stays where it is: it is not known to be
+    /// lost. `on_moved` hears the size of each.
     pub(crate) fn reschedule(
         &mut self,
         now: Instant,
-        to: PathId,
-        mut is_late: impl FnMut(PathId, Instant) -> bool,
-        mut on_moved: impl FnMut(PathId, usize),
-    ) -> bool {
-        let mut any = false;
+        [from, to]: [PathId; 2],
+        room: usize,
+        mut is_late: impl FnMut(Instant, bool) -> bool,
+        mut on_moved: impl FnMut(usize),
+    ) {
+        let mut left = room;
         for index in 0..self.chunks.len() {
             let Some(chunk) = self.chunks.get(index) else {
-                break;
+                return;
             };
+            let size = chunk.fragment.chunk_size();
             let moves = chunk.state == ChunkState::InFlight
-                && chunk.path != to
+                && chunk.path == from
+                && (index == 0 || size <= left)
                 && !chunk.fragment.limit.is_reached(now, chunk.retransmissions)
-                && is_late(chunk.path, chunk.sent);
+                && is_late(chunk.sent, chunk.moved);
             if !moves {
-                continue;
+                return;
             }
-            any = true;
-            self.mark_lost(index, Loss::FastRetransmit, &mut on_moved);
+            left = left.saturating_sub(size);
+            self.mark_lost(index, Loss::FastRetransmit, &mut |_, size| on_moved(size));
             if let Some(chunk) = self.chunks.get_mut(index) {
                 chunk.next_path = to;
             }
         }
-        any
     }
 }

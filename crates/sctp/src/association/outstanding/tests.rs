@@ -629,8 +629,19 @@ fn what_a_slow_path_carries_is_not_missing_because_a_fast_one_overtakes_it() {
     outstanding.retransmit(Instant::now(), Tsn(FIRST) + 1, path(1));
     assert!(!outstanding.has_lost_on(path(1)));
     let mut moved = Vec::new();
-    let is_late = |on, _| on == path(1);
-    assert!(outstanding.reschedule(Instant::now(), path(0), is_late, |on, _| moved.push(on)));
-    assert_eq!(moved, [path(1); 3], "all that is in flight there");
+    assert_eq!(outstanding.blocking_path(), Some(path(1)));
+    outstanding.reschedule(
+        Instant::now(),
+        [path(1), path(0)],
+        1000,
+        |_, moved| !moved,
+        |size| moved.push(size),
+    );
+    assert_eq!(
+        moved.len(),
+        1,
+        "what all others wait for, and not what was moved before"
+    );
+    assert_eq!(outstanding.blocking_path(), None);
     assert!(outstanding.has_lost_on(path(0)) && !outstanding.has_lost_on(path(1)));
 }

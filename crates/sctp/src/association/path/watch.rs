@@ -97,7 +97,9 @@ impl Path {
         rng: &mut ChaCha12Rng,
         config: &AssociationConfig,
     ) {
-        if self.state == PathState::Unconfirmed {
+        // Where several paths are in use, nothing is known of one that was not measured.
+        let is_unknown = config.cmt && self.srtt().is_none() && self.is_watched(config);
+        if self.state == PathState::Unconfirmed || is_unknown {
             self.heartbeats.start_at_once(now);
         } else if self.is_watched(config) {
             let timing = self.timing(config);

@@ -55,25 +55,35 @@ impl Sender {
         }
     }
 
-    /// Has chunks that are in flight on other paths sent again on `to`, where `is_late` says so. Tells whether
-    /// there are any.
+    /// The path on which the chunk is in flight that all others wait for.
+    pub(crate) fn blocking_path(&self) -> Option<PathId> {
+        self.outstanding.blocking_path()
+    }
+
+    /// Has the chunks that all others wait for, which are in flight on the path `from`, sent again on the path `to`, as
+    /// many as a packet with `room` bytes for them holds, where `is_late` says so. Tells whether there are any.
     pub(crate) fn reschedule(
         &mut self,
         now: Instant,
-        to: PathId,
+        [from, to]: [PathId; 2],
+        room: usize,
         paths: &mut Paths,
-        is_late: impl FnMut(PathId, Instant) -> bool,
+        is_late: impl FnMut(Instant, bool) -> bool,
     ) -> bool {
-        // It waits for its acknowledgement still (RFC 3758 section 3.5, rule C5).
-        let forward_tsn = self.forward_tsn.path();
-        let on_moved = |id, size| {
-            if let Some(path) = paths.get_mut(id) {
-                path.chunk_left_flight(size);
-                if path.flight() == 0 && forward_tsn != Some(id) {
-                    path.stop_t3_rtx();
-                }
-            }
+        let Some(path) = paths.get_mut(from) else {
+            return false;
         };
-        self.outstanding.reschedule(now, to, is_late, on_moved)
+        let mut any = false;
+        let on_moved = |size| {
+            any = true;
+            path.chunk_left_flight(size);
+        };
+        self.outstanding
+            .reschedule(now, [from, to], room, is_late, on_moved);
+        // A FORWARD-TSN waits for its acknowledgement still (RFC 3758 section 3.5, rule C5).
+        if path.flight() == 0 && self.forward_tsn.path() != Some(from) {
+            path.stop_t3_rtx();
+        }
+        any
     }
 }

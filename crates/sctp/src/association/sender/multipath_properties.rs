@@ -198,11 +198,9 @@ impl Engine {
                 self.sender.send_lost_on(Engine::id(*path));
             }
             Step::Reschedule(to, late) if self.exists(Engine::id(*to)) => {
-                let late = Engine::id(*late);
+                let paths = [*late, *to].map(Engine::id);
                 self.sender
-                    .reschedule(self.now, Engine::id(*to), &mut self.paths, |path, _| {
-                        path == late
-                    });
+                    .reschedule(self.now, paths, 1460, &mut self.paths, |_, _| true);
             }
             Step::Forget(path) => {
                 let id = Engine::id(*path);

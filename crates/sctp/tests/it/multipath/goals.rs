@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use sctp::{EndpointConfig, LossDetection, PathScheduler};
+use sctp::EndpointConfig;
 
 use super::links::{LinkSpec, Links};
 
-fn config(buffer: u32) -> EndpointConfig {
+pub(super) fn config(buffer: usize) -> EndpointConfig {
     EndpointConfig::default()
         .path_mtu_discovery(false)
-        .a_rwnd(buffer)
-        .send_buffer(buffer as usize)
+        .a_rwnd(buffer as u32)
+        .send_buffer(buffer)
         .max_message_size(16_384)
 }
 
@@ -33,7 +33,7 @@ fn two_paths_carry_the_sum_of_both() {
     assert!(both >= 19.2, "{both} Mbit/s");
 }
 
-/// A corner of the grid that `MULTIPATH_GRID` widens: rates, delays and buffers that do not go together.
+/// A corner of the grid of the grid (`multipath/grid.rs`): rates, delays and buffers that do not go together.
 #[test]
 fn two_paths_without_loss_are_no_worse_than_the_better_one() {
     for (ratio, delays, buffer) in [
@@ -53,59 +53,6 @@ fn two_paths_without_loss_are_no_worse_than_the_better_one() {
                 share >= 0.98,
                 "1:{ratio}, 1:{delays}, 2^{buffer} bytes: {share:.3}"
             );
-        }
-    }
-}
-
-/// The whole grid of rates, delays, losses and buffers, where `MULTIPATH_GRID` is set: prints what two paths carry
-/// in comparison with the better one, the mean of three seeds.
-#[test]
-fn grid() {
-    if std::env::var_os("MULTIPATH_GRID").is_none() {
-        return;
-    }
-    let losses = [0.0, 0.01, 0.05];
-    let pairs = losses.map(|one| losses.map(|other| (one, other)));
-    for (one, other) in pairs.into_iter().flatten() {
-        for (ratio, delays) in [
-            (1.0, 1.0),
-            (10.0, 1.0),
-            (100.0, 1.0),
-            (1.0, 20.0),
-            (10.0, 20.0),
-            (100.0, 20.0),
-        ] {
-            for buffer in [1 << 15, 1 << 17, 1 << 20] {
-                for detection in LossDetection::ALL {
-                    let pair = [
-                        LinkSpec::new(10.0, 10.0).losing(one),
-                        LinkSpec::new(10.0 / ratio, 10.0 * delays).losing(other),
-                    ];
-                    let config = config(buffer).loss_detection(detection);
-                    let mean = |specs: &[LinkSpec], config: &EndpointConfig| {
-                        let seeds = if one + other > 0.0 { 3 } else { 1 };
-                        (0..seeds)
-                            .map(|seed| goodput(specs, config, false, seed))
-                            .sum::<f64>()
-                            / seeds as f64
-                    };
-                    let alone = pair.map(|spec| mean(&[spec], &config));
-                    let best = alone[0].max(alone[1]);
-                    let shares = [
-                        PathScheduler::MinRtt,
-                        PathScheduler::Ecf,
-                        PathScheduler::Blest,
-                    ]
-                    .map(|scheduler| {
-                        let config = config.clone().cmt(true).path_scheduler(scheduler);
-                        mean(&pair, &config) / best
-                    });
-                    println!(
-                        "loss {one} {other} rate 1:{ratio} delay 1:{delays} {buffer} bytes {detection}: \
-                         best {best:.2} min-rtt, ecf, blest {shares:.3?}"
-                    );
-                }
-            }
         }
     }
 }

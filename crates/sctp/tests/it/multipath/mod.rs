@@ -3,5 +3,6 @@
 mod links;
 
 mod goals;
+mod grid;
 mod random_faults;
 mod redundant;

@@ -1,7 +1,9 @@
 //! Earliest Completion First (Lim et al., CoNEXT 2017): a slower path takes data only when what waits would not
-//! be sent sooner by waiting for the fastest one.
+//! be sent sooner by waiting for the fastest one. That reckons with windows of congestion control alone; where all share a
+//! smaller one, a path takes data only if that does not keep a better one from sending.
 
-use super::{Candidate, Scheduler, WaitingData, fastest, fastest_with_room};
+use super::blocking::is_blocking;
+use super::{Candidate, Scheduler, WaitingData, fastest};
 use crate::association::path_id::PathId;
 
 /// Beta of the paper: once waiting, the fastest path has to be worse by this share to go on with another.
@@ -15,7 +17,10 @@ pub(super) struct Ecf {
 impl Scheduler for Ecf {
     fn next(&mut self, paths: &[Candidate], data: &WaitingData) -> Option<PathId> {
         let fast = fastest(paths)?;
-        let slow = fastest_with_room(paths)?;
+        let slow = paths
+            .iter()
+            .filter(|path| path.has_room && !is_blocking(path, paths, data))
+            .min_by_key(|path| (path.srtt, path.id))?;
         if slow.id == fast.id {
             return Some(fast.id);
         }
