@@ -47,6 +47,8 @@ pub(crate) struct Path {
     congestion: Box<dyn CongestionController>,
     /// What it said last of how much may be in flight.
     flight_limit: usize,
+    /// When the window was reduced last.
+    reduced: Option<Instant>,
     /// Until then the window is not reduced again because the path holds up others.
     penalised_until: Option<Instant>,
     /// In a recovery, where the rate is reduced in proportion (RFC 6937).
@@ -55,6 +57,8 @@ pub(crate) struct Path {
     flight: usize,
     /// What the SACK that is being processed says of this path.
     sack: SackProgress,
+    /// When a chunk was sent, and the flight with it then: how long it takes will tell how fast the queue empties.
+    load: Option<(Instant, usize)>,
     /// The flight when the present sending opportunity began (section 6.1 D).
     burst_base: usize,
     t3_rtx: Option<Instant>,
@@ -117,10 +121,12 @@ impl Path {
             mtu,
             mtu_probe: None,
             large_packet: None,
+            reduced: None,
             penalised_until: None,
             prr: None,
             flight: 0,
             sack: SackProgress::default(),
+            load: None,
             burst_base: 0,
             t3_rtx: None,
             linear_timeouts: 0,
@@ -256,14 +262,15 @@ impl Path {
         self.rtt.srtt().unwrap_or(self.rtt.rto())
     }
 
-    /// The latest measurement of that, or what is taken for it.
-    pub(crate) fn latest_round_trip(&self) -> Duration {
-        self.rtt.summary().map_or(self.rtt.rto(), |rtt| rtt.latest)
+    /// How long the round trip of a packet takes that leaves now: SRTT follows a queue that builds up too late.
+    pub(crate) fn present_round_trip(&self) -> Duration {
+        let flight = self.flight + self.pmdcs();
+        self.rtt.with_load(flight).unwrap_or(self.rtt.rto())
     }
 
     /// How long after it was sent something should have been heard of a packet.
     pub(crate) fn overdue(&self) -> Duration {
-        let round_trip = self.round_trip();
+        let round_trip = self.round_trip().max(self.rtt.latest());
         round_trip + (round_trip / 4).max(self.rtt.rttvar() * 4)
     }
 
@@ -292,9 +299,26 @@ impl Path {
         self.congestion.cwnd()
     }
 
+    /// Bytes a second that the path is known to carry: its window in each round trip, or ssthresh where a timeout has made
+    /// the window smaller. That of a path which has never lost anything says nothing.
+    pub(crate) fn rate(&self) -> f64 {
+        let ssthresh = self.ssthresh();
+        let known = if ssthresh < u32::MAX as usize {
+            ssthresh.max(self.cwnd())
+        } else {
+            self.cwnd()
+        };
+        known as f64 / self.round_trip().as_secs_f64().max(1e-6)
+    }
+
     /// The slow-start threshold, in bytes.
     pub(crate) fn ssthresh(&self) -> usize {
         self.congestion.ssthresh()
+    }
+
+    /// When the window was reduced last.
+    pub(crate) fn reduced(&self) -> Option<Instant> {
+        self.reduced
     }
 
     /// Bytes of chunks that are acknowledged between two losses; `None` where nothing was lost yet.
@@ -337,6 +361,7 @@ impl Path {
         self.chunk_leaves(chunk_size);
         self.data_sent = Some(now);
         self.measurable_sent = Some(now);
+        self.load.get_or_insert((now, self.flight));
         self.start_t3_rtx(now);
     }
 
@@ -455,6 +480,11 @@ impl Path {
             } else {
                 self.rtt.observe(rtt);
             }
+            if let Some((at, flight)) = self.load.take_if(|(at, _)| *at <= sent)
+                && at == sent
+            {
+                self.rtt.loaded(flight);
+            }
         }
         let acked = AckedBytes {
             acknowledged: self.sack.acknowledged,
@@ -488,9 +518,7 @@ impl Path {
         self.chunk_left_flight(chunk_size);
         if enters_fast_recovery && !self.sack.reduced {
             self.sack.reduced = true;
-            let conditions = conditions(now, &self.rtt, false, coupled);
-            self.congestion.on_congestion_event(&conditions);
-            self.window_changed();
+            self.reduce(now, coupled);
         }
     }
 
@@ -502,21 +530,25 @@ impl Path {
         coupled: &CoupledPaths,
         config: &AssociationConfig,
     ) {
-        let conditions = conditions(now, &self.rtt, false, coupled);
-        self.congestion.on_congestion_event(&conditions);
-        self.window_changed();
+        self.reduce(now, coupled);
         self.prr = config.recovery.prr.then(|| Prr::new(in_flight));
     }
 
-    /// What is in flight here holds up all that is sent on other paths: the window is reduced as for a loss, once in a
-    /// round trip (Raiciu 2012).
-    pub(crate) fn penalise(&mut self, now: Instant, coupled: &CoupledPaths) {
+    /// What was `sent` here and not acknowledged yet holds up all that is sent on other paths, and goes out again there:
+    /// the window is reduced as for a loss, once in a round trip (Raiciu 2012).
+    pub(crate) fn penalise(&mut self, now: Instant, sent: Instant, coupled: &CoupledPaths) {
+        self.rtt.takes_at_least(now.saturating_duration_since(sent));
         if self.penalised_until.is_none_or(|until| until <= now) {
             self.penalised_until = Some(now + self.round_trip());
-            let conditions = conditions(now, &self.rtt, false, coupled);
-            self.congestion.on_congestion_event(&conditions);
-            self.window_changed();
+            self.reduce(now, coupled);
         }
+    }
+
+    fn reduce(&mut self, now: Instant, coupled: &CoupledPaths) {
+        let conditions = conditions(now, &self.rtt, false, coupled);
+        self.congestion.on_congestion_event(&conditions);
+        self.window_changed();
+        self.reduced = Some(now);
     }
 
     /// The losses are known of the SACK that is processed: so much may be sent now (RFC 6937).
@@ -634,6 +666,7 @@ impl Path {
             let conditions = conditions(now, &self.rtt, false, coupled);
             self.congestion.on_timeout(&conditions);
             self.window_changed();
+            self.reduced = Some(now);
         }
     }
 

@@ -13,7 +13,11 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 pub(crate) struct RoundTripTime {
     smoothed: Option<Smoothed>,
     latest: Duration,
+    /// How long it takes at least since then.
+    at_least: Duration,
     min: Duration,
+    /// What each byte in flight adds to `min`, in seconds.
+    queued_per_byte: Option<f64>,
     rto: Duration,
 }
 
@@ -29,7 +33,9 @@ impl RoundTripTime {
         RoundTripTime {
             smoothed: None,
             latest: Duration::ZERO,
+            at_least: Duration::ZERO,
             min: Duration::MAX,
+            queued_per_byte: None,
             rto: config.rto_initial.min(config.rto_max),
         }
     }
@@ -59,9 +65,38 @@ impl RoundTripTime {
         self.rto
     }
 
+    /// The latest measurement, or more, where something takes longer that is not acknowledged yet. The RTO before the
+    /// first one.
+    pub(crate) fn latest(&self) -> Duration {
+        let latest = self.smoothed.map_or(self.rto, |_| self.latest);
+        latest.max(self.at_least)
+    }
+
+    /// The latest measurement is that of a packet with which so many bytes were in flight.
+    pub(crate) fn loaded(&mut self, flight: usize) {
+        let queued = self.latest.saturating_sub(self.min);
+        self.queued_per_byte = Some(queued.as_secs_f64() / flight.max(1) as f64);
+    }
+
+    /// How long it takes with so many bytes in flight; `None` before the first measurement.
+    pub(crate) fn with_load(&self, flight: usize) -> Option<Duration> {
+        let srtt = self.srtt()?;
+        let time = match self.queued_per_byte {
+            Some(per_byte) => self.min + Duration::from_secs_f64(per_byte * flight as f64),
+            None => srtt.max(self.latest),
+        };
+        Some(time.max(self.at_least))
+    }
+
+    /// Something is not acknowledged for so long, and never will be without doubt: it goes out once more.
+    pub(crate) fn takes_at_least(&mut self, time: Duration) {
+        self.at_least = self.at_least.max(time);
+    }
+
     /// Notes a round-trip time that SRTT need not count: of several in one round trip it counts one (rule C4).
     pub(crate) fn observe(&mut self, rtt: Duration) {
         self.latest = rtt;
+        self.at_least = Duration::ZERO;
         self.min = self.min.min(rtt);
     }
 

@@ -90,8 +90,7 @@ pub(crate) trait CongestionController: fmt::Debug + Send {
     /// Nothing was sent on this path for one more RTO.
     fn on_idle(&mut self);
 
-    /// Bytes that are acknowledged between two losses: the latest two, or since the last one if these are more. `None`
-    /// where nothing was lost yet.
+    /// Bytes that are acknowledged between two losses, on average. `None` where nothing was lost yet.
     fn acked_between_losses(&self) -> Option<u64>;
 
     /// What the controllers of other paths have to know, without the round-trip time, where controllers are

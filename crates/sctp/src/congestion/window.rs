@@ -52,6 +52,15 @@ pub(super) struct Window {
     idle: bool,
     acked_since_loss: u64,
     acked_before_loss: u64,
+    /// Bytes acknowledged between two losses, on average; `None` before the first one.
+    mean_between_losses: Option<f64>,
+}
+
+/// The part of the latest interval between losses in their mean.
+const LATEST_INTERVAL: f64 = 0.25;
+
+fn weigh(mean: f64, latest: u64) -> f64 {
+    mean + LATEST_INTERVAL * (latest as f64 - mean)
 }
 
 impl Window {
@@ -67,6 +76,7 @@ impl Window {
             idle: false,
             acked_since_loss: 0,
             acked_before_loss: 0,
+            mean_between_losses: None,
         }
     }
 
@@ -152,6 +162,9 @@ impl<L: Law> LossBased<L> {
         window.cwnd = window.ssthresh;
         window.fraction = 0.0;
         window.acked_before_loss = std::mem::take(&mut window.acked_since_loss);
+        let acked = window.acked_before_loss;
+        let mean = window.mean_between_losses;
+        window.mean_between_losses = Some(mean.map_or(acked as f64, |mean| weigh(mean, acked)));
     }
 }
 
@@ -238,7 +251,10 @@ impl<L: Law> CongestionController for LossBased<L> {
     }
 
     fn acked_between_losses(&self) -> Option<u64> {
-        (!self.window.is_unbounded()).then(|| self.window.acked_between_losses())
+        let before = self.window.mean_between_losses?;
+        // What is not over yet counts only if it is more (RFC 5348 section 5.4).
+        let now = weigh(before, self.window.acked_since_loss);
+        Some(before.max(now) as u64)
     }
 
     fn coupled(&self) -> Option<CoupledPath> {

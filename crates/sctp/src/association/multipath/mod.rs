@@ -179,38 +179,31 @@ fn candidate(path: &Path, config: &AssociationConfig) -> Candidate {
         id: path.id(),
         srtt: path.round_trip(),
         rttvar: path.round_trip_variation(),
-        latest: path.latest_round_trip(),
+        rtt: path.present_round_trip(),
         overdue: path.overdue(),
         cwnd: path.cwnd(),
+        rate: path.rate(),
         in_slow_start: path.cwnd() <= path.ssthresh(),
         flight: path.flight(),
         packet: path.pmdcs(),
         acked_between_losses: path.acked_between_losses(),
+        reduced: path.reduced(),
         has_room: path.allows_packet(config),
     }
 }
 
-/// The active path that carries most, by its ssthresh in each round trip. Of a path that has never lost anything
-/// the window counts, for its ssthresh says nothing. RTX-SSTHRESH (Iyengar 2006) takes the largest ssthresh, but
+/// The active path that carries most. RTX-SSTHRESH (Iyengar 2006) takes the largest ssthresh, but
 /// that of a slow path with a long queue may well be larger than that of a fast one.
 fn retransmission_path(paths: &Paths) -> Option<PathId> {
     paths
         .iter()
         .filter(|path| is_candidate(path))
         .max_by(|one, other| {
-            let [one_rate, other_rate] = [one, other].map(|path| rate(path));
+            let [one_rate, other_rate] = [one, other].map(|path| path.rate());
             // Among equals the first one.
             one_rate
                 .total_cmp(&other_rate)
                 .then(other.id().cmp(&one.id()))
         })
         .map(Path::id)
-}
-
-/// Bytes a second that a path is known to carry.
-fn rate(path: &Path) -> f64 {
-    let ssthresh = path.ssthresh();
-    let has_lost = ssthresh < u32::MAX as usize;
-    let known = if has_lost { ssthresh } else { path.cwnd() };
-    known as f64 / path.round_trip().as_secs_f64().max(1e-6)
 }

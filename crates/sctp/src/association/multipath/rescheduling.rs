@@ -10,8 +10,9 @@ use crate::association::Association;
 use crate::association::path_id::PathId;
 
 impl Association {
-    /// Marks chunks to be sent again on the path that is returned, if everything waits for them: because they would be
-    /// acknowledged sooner there, which is tried once, or because they are overdue where they are.
+    /// Marks chunks to be sent again on the path that is returned, if everything waits for them, and they would be
+    /// acknowledged sooner there: than they may be where they are, which is tried once, or, where they are overdue, than
+    /// they would be if their loss was left to be detected.
     pub(super) fn reschedule(
         &mut self,
         now: Instant,
@@ -26,11 +27,20 @@ impl Association {
                 .filter(|candidate| candidate.id != from),
         )?;
         let path = self.paths.get(from)?;
-        let [rtt, overdue] = [path.round_trip(), path.overdue()];
+        let rtt = path.round_trip();
+        // To wait longer for what comes late on a slower path costs as much as to be too early.
+        let overdue = path.overdue() + to.rtt.saturating_sub(rtt);
+        let detected = [path.t3_rtx(), self.sender.loss_timeout()];
+        let repaired = detected.into_iter().flatten().min().map(|at| at + rtt);
+        let arrives = now + to.rtt;
         let mut wake = None;
+        let mut earliest = None;
         let is_late = |sent: Instant, moved: bool| {
-            let is_late = (!moved && now + to.rtt() < sent + rtt) || now >= sent + overdue;
-            if !is_late && wake.is_none() {
+            earliest.get_or_insert(sent);
+            let is_overdue = now >= sent + overdue;
+            let is_late = (!moved && arrives < sent + rtt)
+                || (is_overdue && repaired.is_none_or(|repaired| arrives < repaired));
+            if !is_overdue && wake.is_none() {
                 wake = Some(sent + overdue);
             }
             is_late
@@ -41,11 +51,9 @@ impl Association {
             .sender
             .reschedule(now, [from, to.id], room, &mut self.paths, is_late);
         multipath.wake = wake;
-        if !any {
-            return None;
-        }
+        let sent = earliest.filter(|_| any)?;
         let (path, coupled) = self.paths.get_mut_coupled(from, now)?;
-        path.penalise(now, coupled);
+        path.penalise(now, sent, coupled);
         Some(to.id)
     }
 }

@@ -22,12 +22,14 @@ pub(super) struct Candidate {
     pub(super) srtt: Duration,
     /// How much it varies.
     pub(super) rttvar: Duration,
-    /// The latest measurement of it.
-    pub(super) latest: Duration,
+    /// How long the round trip of a packet takes that leaves now.
+    pub(super) rtt: Duration,
     /// How long after it was sent something should have been heard of a packet.
     pub(super) overdue: Duration,
     /// The congestion window, in bytes.
     pub(super) cwnd: usize,
+    /// Bytes a second that it is known to carry.
+    pub(super) rate: f64,
     pub(super) in_slow_start: bool,
     /// Bytes of DATA chunks in flight.
     pub(super) flight: usize,
@@ -35,20 +37,10 @@ pub(super) struct Candidate {
     pub(super) packet: usize,
     /// Bytes that are acknowledged between two losses; `None` where nothing was lost yet.
     pub(super) acked_between_losses: Option<u64>,
+    /// When the window was reduced last.
+    pub(super) reduced: Option<Instant>,
     /// Whether a packet may leave now.
     pub(super) has_room: bool,
-}
-
-impl Candidate {
-    /// How long a round trip takes now: the smoothed time follows a queue that builds up too late.
-    pub(super) fn rtt(&self) -> Duration {
-        self.srtt.max(self.latest)
-    }
-
-    /// Bytes a second that it carries when its window is used.
-    fn rate(&self) -> f64 {
-        self.cwnd as f64 / self.rtt().as_secs_f64().max(1e-6)
-    }
 }
 
 /// What waits to be sent.
@@ -108,13 +100,15 @@ pub(super) mod tests {
             id,
             srtt: Duration::from_millis(10),
             rttvar: Duration::from_millis(1),
-            latest: Duration::from_millis(10),
+            rtt: Duration::from_millis(10),
             overdue: Duration::from_millis(14),
             cwnd: 10_000,
+            rate: 1e6,
             in_slow_start: false,
             flight: 0,
             packet: 1000,
             acked_between_losses: None,
+            reduced: None,
             has_room: true,
         }
     }

@@ -32,27 +32,3 @@ fn two_paths_carry_the_sum_of_both() {
     let both = goodput(&[fast, fast], &config, false, 1);
     assert!(both >= 19.2, "{both} Mbit/s");
 }
-
-/// A corner of the grid of the grid (`multipath/grid.rs`): rates, delays and buffers that do not go together.
-#[test]
-fn two_paths_without_loss_are_no_worse_than_the_better_one() {
-    for (ratio, delays, buffer) in [
-        (1.0, 1.0, 15),
-        (10.0, 20.0, 15),
-        (10.0, 20.0, 17),
-        (100.0, 20.0, 20),
-    ] {
-        for unordered in [false, true] {
-            let fast = LinkSpec::new(10.0, 10.0);
-            let slow = LinkSpec::new(10.0 / ratio, 10.0 * delays);
-            let config = config(1 << buffer);
-            let alone = goodput(&[fast], &config, unordered, 1);
-            let both = goodput(&[fast, slow], &config.cmt(true), unordered, 1);
-            let share = both / alone;
-            assert!(
-                share >= 0.98,
-                "1:{ratio}, 1:{delays}, 2^{buffer} bytes: {share:.3}"
-            );
-        }
-    }
-}
