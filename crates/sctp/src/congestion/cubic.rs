@@ -245,6 +245,50 @@ mod tests {
         assert!(close(flow.packets(), 1300.0, 0.02), "{}", flow.packets());
     }
 
+    /// Formula 5 of RFC 9438: the average window in packets where one is lost after so many.
+    fn response(packets: f64, rtt: f64) -> f64 {
+        1.054 * (rtt * packets).powf(0.75)
+    }
+
+    /// RFC 9438 section 5 and appendix B reckon with losses that come K seconds after each other, where the window was at
+    /// the last one: fast convergence has no part in the law.
+    #[test]
+    fn the_average_window_is_that_of_the_response_function() {
+        let mut flow = Flow::after_loss(1000 * MSS, 100);
+        // K = 9.09 s.
+        let rounds = 91;
+        let mut packets = 0.0;
+        for _ in 0..rounds {
+            packets += flow.packets().floor();
+            flow.run(Duration::from_millis(99), true);
+        }
+        assert!(close(flow.packets(), 1000.0, 0.005));
+        let (mean, law) = (packets / f64::from(rounds), response(packets, 0.1));
+        assert!(close(mean, law, 0.02), "{mean}, {law}");
+    }
+
+    /// Where as many packets come between any two losses, the window is a little smaller now and then than at the last one.
+    /// Fast convergence (section 4.7) takes that for a sign of other flows, so it stays below the law.
+    #[test]
+    fn fast_convergence_keeps_the_window_below_the_response_function() {
+        let mut flow = Flow::after_loss(1000 * MSS, 100);
+        let interval = 84_000.0;
+        let [mut packets, mut rounds, mut since_loss] = [0.0, 0.0, 0.0];
+        for _ in 0..40 {
+            while since_loss < interval {
+                let window = flow.packets().floor();
+                packets += window;
+                since_loss += window;
+                rounds += 1.0;
+                flow.run(Duration::from_millis(99), true);
+            }
+            since_loss -= interval;
+            lose(&mut flow.controller);
+        }
+        let share = packets / rounds / response(interval, 0.1);
+        assert!((0.85..0.95).contains(&share), "{share}");
+    }
+
     #[test]
     fn takes_as_much_as_reno_where_round_trips_are_short() {
         // Where K = cbrt(50 * 0.3 / 0.4) = 3.3 s, Reno takes 50 ms. The first acknowledgement belongs to slow

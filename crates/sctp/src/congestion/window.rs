@@ -192,7 +192,9 @@ impl<L: Law> CongestionController for LossBased<L> {
         window.acked_since_loss = window
             .acked_since_loss
             .saturating_add(acked.acknowledged as u64);
-        if window.cwnd <= window.ssthresh {
+        // Right after a loss RFC 9260 section 7.2.1 has slow start, which adds a packet. RFC 5681 section 3.1 leaves that open;
+        // it is many round trips of coupled growth.
+        if window.cwnd < window.ssthresh || (window.cwnd == window.ssthresh && !L::IS_COUPLED) {
             self.law.slow_start(window, acked, path);
         } else {
             self.law.avoid_congestion(window, acked, path);

@@ -28,7 +28,9 @@ fn two_paths_carry_the_sum_of_both() {
     let fast = LinkSpec::new(10.0, 10.0);
     let config = config(1 << 20).cmt(true);
     let both = goodput(&[fast, LinkSpec::new(1.0, 10.0)], &config, false, 1);
+    println!("10 + 1: {both:.2} Mbit/s");
     assert!(both >= 10.2, "{both} Mbit/s");
     let both = goodput(&[fast, fast], &config, false, 1);
+    println!("10 + 10: {both:.2} Mbit/s");
     assert!(both >= 19.2, "{both} Mbit/s");
 }

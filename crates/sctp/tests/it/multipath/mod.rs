@@ -2,6 +2,7 @@
 
 mod links;
 
+mod fairness;
 mod goals;
 mod grid;
 mod random_faults;

@@ -57,11 +57,6 @@ fn delays(links: &mut Links, count: usize, interval: Duration) -> Vec<f64> {
     delays
 }
 
-fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[((values.len() - 1) as f64 * share) as usize]
-}
-
 #[test]
 fn no_message_is_later_than_on_the_faster_path() {
     let pair = [LinkSpec::new(1.0, 50.0), LinkSpec::new(10.0, 10.0)];
@@ -94,15 +89,21 @@ fn no_message_is_later_than_on_the_faster_path() {
     }
 }
 
-/// One in a hundred messages is lost on both paths: so the 99th percentile lies at the edge, and the 98th is looked at.
+/// At independent losses of 10 % one message in a hundred is lost on both paths. All others come as if nothing was lost:
+/// the 99th percentile is below one round trip more, as far as chance lets it (0.3 % are three standard deviations).
 #[test]
 fn independent_losses_on_both_paths_hardly_delay_anything() {
     let pair = [LinkSpec::new(10.0, 10.0), LinkSpec::new(10.0, 10.0)].map(|spec| spec.losing(0.1));
     let config = config().cmt(true).path_scheduler(PathScheduler::Redundant);
     let interval = Duration::from_millis(20);
+    let [mut late, mut count] = [0, 0];
     for seed in 0..5 {
-        let delays = delays(&mut Links::new(&pair, config.clone(), seed), 1000, interval);
+        let delays = delays(&mut Links::new(&pair, config.clone(), seed), 2000, interval);
+        count += delays.len();
         // A way takes ten milliseconds, a round trip twenty.
-        assert!(quantile(delays, 0.98) < 30.0);
+        late += delays.iter().filter(|delay| **delay >= 30.0).count();
     }
+    let share = late as f64 / count as f64;
+    println!("{share:.4} are later than a round trip more");
+    assert!(share < 0.013, "{share:.4} are later than a round trip more");
 }
