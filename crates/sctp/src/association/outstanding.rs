@@ -100,6 +100,7 @@ impl OutstandingChunk {
                 _ => None,
             },
             moved: self.moved || self.copied,
+            copied: self.copied,
             sent: self.sent,
             ambiguous: self.retransmissions > 0 || self.reneged || self.copied,
             measures: karn.is_unambiguous(tsn),
@@ -121,6 +122,8 @@ pub(crate) struct Acknowledged {
     pub(crate) lost: Option<Loss>,
     /// Whether it was sent, or copied, to more than one path.
     pub(crate) moved: bool,
+    /// Whether a copy of it may be what arrived.
+    pub(crate) copied: bool,
     /// When it was sent last.
     pub(crate) sent: Instant,
     /// Whether its acknowledgement may be that of an earlier transmission, or an earlier acknowledgement

@@ -62,6 +62,8 @@ pub(crate) struct Path {
     /// The flight when the present sending opportunity began (section 6.1 D).
     burst_base: usize,
     t3_rtx: Option<Instant>,
+    /// The highest TSN that had been sent when it expired last.
+    recovery_point: Option<Tsn>,
     /// How often in a row it has expired without the timeout being doubled.
     linear_timeouts: u32,
     /// When the round-trip time was measured last.
@@ -81,7 +83,9 @@ struct SackProgress {
     flight_before: usize,
     /// The path recovered from a loss before the SACK.
     in_recovery: bool,
-    /// Bytes newly acknowledged.
+    /// Bytes newly acknowledged of what was sent here, though a copy may have come another way.
+    delivered: usize,
+    /// Bytes newly acknowledged that are known to have come this way.
     acknowledged: usize,
     /// The lowest outstanding TSN of this path was among them.
     earliest: bool,
@@ -129,6 +133,7 @@ impl Path {
             load: None,
             burst_base: 0,
             t3_rtx: None,
+            recovery_point: None,
             linear_timeouts: 0,
             measured: None,
             data_sent: None,
@@ -438,7 +443,11 @@ impl Path {
     /// The SACK newly acknowledges a chunk, by its Cumulative TSN Ack or by a Gap Ack Block.
     #[inline]
     pub(crate) fn chunk_acknowledged(&mut self, chunk: &Acknowledged, cumulatively: bool) {
-        self.sack.acknowledged += chunk.chunk_size;
+        self.sack.delivered += chunk.chunk_size;
+        // Of copies, only what came twice is known to have come here.
+        if !chunk.copied {
+            self.sack.acknowledged += chunk.chunk_size;
+        }
         self.sack.proves |= !chunk.moved;
         if self.large_packet.take_if(|tsn| *tsn == chunk.tsn).is_some() {
             self.mtu.large_packet_arrived();
@@ -466,7 +475,7 @@ impl Path {
         coupled: &CoupledPaths,
         config: &AssociationConfig,
     ) {
-        if self.sack.acknowledged == 0 {
+        if !self.made_progress() {
             return;
         }
         self.last_received = Some(now);
@@ -491,9 +500,11 @@ impl Path {
             flight_before: self.sack.flight_before,
             all_acknowledged: self.flight == 0,
         };
-        let conditions = conditions(now, &self.rtt, self.sack.in_recovery, coupled);
-        self.congestion.on_acknowledged(acked, &conditions);
-        self.window_changed();
+        if acked.acknowledged > 0 {
+            let conditions = conditions(now, &self.rtt, self.sack.in_recovery, coupled);
+            self.congestion.on_acknowledged(acked, &conditions);
+            self.window_changed();
+        }
         if self.flight == 0 {
             self.t3_rtx = None;
         } else if self.sack.earliest {
@@ -559,12 +570,24 @@ impl Path {
         let pmdcs = self.pmdcs();
         if let Some(prr) = &mut self.prr {
             let ssthresh = self.congestion.ssthresh();
-            prr.acknowledged(self.sack.acknowledged, self.flight, ssthresh, pmdcs);
+            prr.acknowledged(self.sack.delivered, self.flight, ssthresh, pmdcs);
         }
+    }
+
+    /// T3-rtx has expired, when `highest` was the highest TSN sent: RecoveryPoint of RFC 5682 section 3.1.
+    pub(crate) fn begin_rto_recovery(&mut self, highest: Tsn) {
+        self.recovery_point = Some(highest);
+    }
+
+    /// Whether something that was sent before T3-rtx expired last is not acknowledged yet; `first` is the first TSN that
+    /// is not.
+    pub(crate) fn is_in_rto_recovery(&self, first: Tsn) -> bool {
+        self.recovery_point.is_some_and(|point| point >= first)
     }
 
     /// What the window was reduced for last had arrived.
     pub(crate) fn loss_was_spurious(&mut self) {
+        self.recovery_point = None;
         self.congestion.on_spurious_loss();
         self.window_changed();
         self.prr = None;
@@ -572,7 +595,7 @@ impl Path {
 
     /// Whether the SACK acknowledges something that was sent on this path.
     pub(crate) fn made_progress(&self) -> bool {
-        self.sack.acknowledged > 0
+        self.sack.delivered > 0 || self.sack.acknowledged > 0
     }
 
     /// What coupled controllers of other paths have to know of this one; `None` where controllers are not
@@ -599,7 +622,7 @@ impl Path {
         }
     }
 
-    /// The SACK that is being processed says that a copy of a chunk arrived on this path.
+    /// The SACK that is being processed says that a chunk which was sent on several paths arrived on this one.
     pub(crate) fn copy_arrived(&mut self, chunk_size: usize) {
         self.sack.acknowledged += chunk_size;
         self.sack.proves = true;

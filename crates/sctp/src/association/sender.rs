@@ -579,16 +579,20 @@ impl Sender {
             path_state.measure_beside_retransmission();
         }
         // RFC 5682 section 3.1: while the first answer is waited for, F-RTO begins anew.
+        let first = self.outstanding.cumulative_ack_point().next();
+        let was_in_rto_recovery = path_state.is_in_rto_recovery(first);
+        let highest = self.outstanding.next_tsn().previous();
+        path_state.begin_rto_recovery(highest);
         let was_in_recovery = match self.f_rto {
             FRto::Retransmitted { path: before, .. } if before == path => false,
-            _ => self.is_in_recovery(path),
+            _ => was_in_rto_recovery || self.is_in_recovery(path),
         };
         self.lose_copies(path, paths);
         self.fast_recovery.leave(path);
         self.fast_retransmit = None;
         self.lose_by_timeout(now, path, next, paths);
         self.f_rto = if config.recovery.f_rto && !was_in_recovery && !is_probe {
-            FRto::begin(path, self.next_tsn().previous())
+            FRto::begin(path, highest)
         } else {
             FRto::Off
         };

@@ -68,6 +68,9 @@ impl RackTlp {
         transmission: Transmission,
         is_in_flight: impl Fn(Transmission) -> bool,
     ) {
+        for path in &mut self.paths {
+            path.recovery.chunk_sent(transmission.tsn);
+        }
         if let Some(path) = self.path_or_new(path) {
             path.transmissions.tidy(is_in_flight);
             path.transmissions.push(transmission);
@@ -133,7 +136,7 @@ impl RackTlp {
             if path.probe.is_needless(tsn) {
                 return None;
             }
-            let spurious = path.recovery.chunk_had_arrived(tsn)?;
+            let spurious = path.recovery.chunk_came_twice(tsn)?;
             if spurious.loss == Loss::Rack {
                 path.rack.loss_was_spurious(next);
             }

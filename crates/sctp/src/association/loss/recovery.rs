@@ -16,9 +16,16 @@ pub(super) struct Recovery {
     since: Option<Instant>,
     active: bool,
     /// The chunks that were lost since, and of which nobody knows whether they had arrived.
-    lost: HashMap<Tsn, Loss>,
+    lost: HashMap<Tsn, LostChunk>,
     /// They were too many for all to be watched.
     overflowed: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LostChunk {
+    loss: Loss,
+    /// It was sent again since.
+    resent: bool,
 }
 
 /// What a report says that something had arrived which was taken for lost.
@@ -60,13 +67,32 @@ impl Recovery {
         if self.lost.len() >= MAX_WATCHED {
             self.overflowed = true;
         } else {
-            self.lost.insert(tsn, loss);
+            let lost = LostChunk {
+                loss,
+                resent: false,
+            };
+            self.lost.insert(tsn, lost);
         }
     }
 
-    /// The peer has a chunk twice, or has it without its having been sent again: it had arrived.
+    /// A chunk is sent, maybe again.
+    pub(super) fn chunk_sent(&mut self, tsn: Tsn) {
+        if !self.lost.is_empty()
+            && let Some(lost) = self.lost.get_mut(&tsn)
+        {
+            lost.resent = true;
+        }
+    }
+
+    /// The peer has a chunk twice. Where it was sent again, it had arrived; if not, the network has doubled it.
+    pub(super) fn chunk_came_twice(&mut self, tsn: Tsn) -> Option<Spurious> {
+        self.lost.get(&tsn).filter(|lost| lost.resent)?;
+        self.chunk_had_arrived(tsn)
+    }
+
+    /// The peer has a chunk without its having been sent again.
     pub(super) fn chunk_had_arrived(&mut self, tsn: Tsn) -> Option<Spurious> {
-        let loss = self.lost.remove(&tsn)?;
+        let LostChunk { loss, .. } = self.lost.remove(&tsn)?;
         let all = self.lost.is_empty() && !self.overflowed;
         Some(Spurious { loss, all })
     }
@@ -122,6 +148,17 @@ mod tests {
             recovery.chunk_had_arrived(Tsn(2)),
             spurious(Loss::Timeout, true)
         );
+    }
+
+    #[test]
+    fn what_was_not_sent_again_cannot_come_twice() {
+        let mut recovery = Recovery::default();
+        recovery.begin(Instant::now());
+        recovery.chunk_lost(Tsn(1), Loss::Rack);
+        recovery.chunk_sent(Tsn(2));
+        assert_eq!(recovery.chunk_came_twice(Tsn(1)), None);
+        recovery.chunk_sent(Tsn(1));
+        assert!(recovery.chunk_came_twice(Tsn(1)).is_some());
     }
 
     #[test]

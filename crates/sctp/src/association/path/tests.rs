@@ -25,6 +25,7 @@ fn acknowledged(measures_from: Option<Instant>) -> Acknowledged {
         in_flight: true,
         lost: None,
         moved: false,
+        copied: false,
         sent: measures_from.unwrap_or_else(Instant::now),
         ambiguous: false,
         measures: measures_from.is_some(),
@@ -247,4 +248,16 @@ fn settings_of_its_own_outlive_those_of_the_association_and_a_restart() {
         path.rto() < config().path.rto_min,
         "bounded to a millisecond only"
     );
+}
+
+/// RFC 5682 section 3.1.
+#[test]
+fn a_timeout_is_recovered_from_until_all_that_was_sent_before_is_acknowledged() {
+    let mut path = path();
+    assert!(!path.is_in_rto_recovery(Tsn(1)));
+    path.begin_rto_recovery(Tsn(9));
+    assert!(path.is_in_rto_recovery(Tsn(9)));
+    assert!(!path.is_in_rto_recovery(Tsn(10)));
+    path.loss_was_spurious();
+    assert!(!path.is_in_rto_recovery(Tsn(9)));
 }

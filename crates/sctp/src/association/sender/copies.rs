@@ -1,9 +1,9 @@
 //! Copies of chunks on further paths, for the redundant scheduler: a chunk in flight on one path is sent on each
 //! other one, too, and whichever comes first counts.
 //!
-//! A copy counts in the flight of its path, until the chunk is acknowledged. Whether the copy itself arrived
-//! tells a Duplicate TSN of a SACK (RFC 9260 section 3.3.4): only what is reported so lets the window of that path
-//! grow, and proves the path.
+//! A copy counts in the flight of its path, until the chunk is acknowledged. That says only that the chunk arrived by one
+//! of the paths. A Duplicate TSN of a SACK (RFC 9260 section 3.3.4) tells that it arrived by two: only what is reported so
+//! lets the windows of the paths grow, that of the chunk itself included, and proves them.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -21,6 +21,8 @@ const MAX_UNREPORTED: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     of_paths: Vec<PathCopies>,
+    /// Chunks that a SACK has reported as duplicates.
+    reported: VecDeque<Tsn>,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,8 @@ struct PathCopies {
 #[derive(Debug, Clone, Copy)]
 struct Copy {
     tsn: Tsn,
+    /// The path of the chunk itself.
+    original: PathId,
     /// With header and padding.
     chunk_size: usize,
 }
@@ -86,6 +90,33 @@ impl Copies {
         let others = self.of_paths.iter_mut();
         for copies in others.filter(|copies| copies.path != path && tsn < copies.next) {
             copies.again.push_back(tsn);
+        }
+    }
+
+    /// The peer has received the chunk `tsn`, of which there were copies, once more: so it came by the path of the chunk
+    /// itself, unless that is known already, and by that of a copy.
+    fn reported(&mut self, tsn: Tsn, paths: &mut Paths) {
+        let found = self.of_paths.iter_mut().find_map(|copies| {
+            let position = copies.unreported.iter().position(|copy| copy.tsn == tsn)?;
+            let copy = copies.unreported.remove(position)?;
+            Some((copies.path, copy))
+        });
+        let Some((path, copy)) = found else {
+            return;
+        };
+        let is_first = !self.reported.contains(&tsn);
+        if is_first {
+            self.reported.push_back(tsn);
+            let excess = self.reported.len().saturating_sub(MAX_UNREPORTED);
+            self.reported.drain(..excess);
+        }
+        for id in [Some(path), is_first.then_some(copy.original)]
+            .into_iter()
+            .flatten()
+        {
+            if let Some(path) = paths.get_mut(id) {
+                path.copy_arrived(copy.chunk_size);
+            }
         }
     }
 
@@ -147,6 +178,7 @@ impl Sender {
     ) -> u64 {
         let mut count = 0;
         while let Some(tsn) = self.next_copy(path)
+            && let Some(original) = self.outstanding.last_path(tsn)
             && let Some(fragment) = self.outstanding.copy(tsn)
         {
             let chunk_size = fragment.chunk_size();
@@ -157,7 +189,11 @@ impl Sender {
             }
             count += 1;
             if let Some(copies) = self.copies.on(path, tsn) {
-                copies.in_flight.push_back(Copy { tsn, chunk_size });
+                copies.in_flight.push_back(Copy {
+                    tsn,
+                    original,
+                    chunk_size,
+                });
                 if copies.again.pop_front().is_none() {
                     copies.next = tsn.next();
                 }
@@ -209,17 +245,11 @@ impl Sender {
                 let in_flight = copies.in_flight.iter().map(|copy| copy.chunk_size).sum();
                 path.copies_acknowledged(now, in_flight);
             }
-            for duplicate in duplicates.iter() {
-                let position = copies
-                    .unreported
-                    .iter()
-                    .position(|copy| copy.tsn == duplicate);
-                if let Some(copy) = position.and_then(|index| copies.unreported.remove(index)) {
-                    path.copy_arrived(copy.chunk_size);
-                }
-            }
             let excess = copies.unreported.len().saturating_sub(MAX_UNREPORTED);
             copies.unreported.drain(..excess);
+        }
+        for duplicate in duplicates.iter() {
+            self.copies.reported(duplicate, paths);
         }
     }
 
