@@ -5,6 +5,7 @@ mod difference;
 mod draw;
 mod filter;
 mod help;
+mod text;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;

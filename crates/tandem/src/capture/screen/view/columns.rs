@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use capture::Dialog;
 use report::format_number;
 
-use super::draw::{clean, time_of_day, without_scheme};
+use super::text::{clean, time_of_day, without_scheme};
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

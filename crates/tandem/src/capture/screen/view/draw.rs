@@ -1,6 +1,6 @@
 //! Drawing the list, ladders, messages and figures.
 
-use capture::{ChunkArrows, Dialog, DialogState, Journal, Recorded, Time};
+use capture::{ChunkArrows, Dialog, DialogState, Journal, Recorded};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -11,6 +11,7 @@ use report::{ArrowKind, format_count};
 use super::columns::{Column, Order, fitted};
 use super::difference::{DiffLine, difference};
 use super::help::HELP;
+use super::text::{clean, without_scheme};
 use super::{Besides, Page, Typed, View};
 
 const FAINT: Style = Style::new().fg(Color::DarkGray);
@@ -377,34 +378,4 @@ fn draw_text(text: &str, from: &mut usize, area: Rect, buffer: &mut Buffer) {
     for (line, row) in lines.iter().skip(*from).zip(area.rows()) {
         Line::from(clean(line)).render(row, buffer);
     }
-}
-
-/// A time as hours, minutes and seconds of its day, UTC.
-pub(super) fn time_of_day(time: Time) -> String {
-    let seconds = time.0.div_euclid(1_000_000_000).rem_euclid(86_400);
-    format!(
-        "{:02}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
-}
-
-/// A URI without `sip:` or `sips:`.
-pub(super) fn without_scheme(uri: &str) -> String {
-    let short = uri
-        .strip_prefix("sips:")
-        .or_else(|| uri.strip_prefix("sip:"));
-    clean(short.unwrap_or(uri))
-}
-
-/// Text from the network that cannot steer the terminal, nor reorder what stands beside it.
-pub(super) fn clean(text: &str) -> String {
-    let harmless = |character: char| match character {
-        '\t' => ' ',
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        other if other.is_control() => '\u{fffd}',
-        other => other,
-    };
-    text.chars().map(harmless).collect()
 }
