@@ -227,8 +227,8 @@ impl Engine {
                 Within::Body => message.map(|message| message.body),
                 Within::Line { begin, occurrence } => message.and_then(|message| {
                     let lines = message.octets.split(|octet| *octet == b'\n').skip(1);
-                    let found = lines.filter_map(|line| line.strip_prefix(begin.as_bytes()));
-                    Some(found.skip(*occurrence).next()?.trim_ascii())
+                    let mut found = lines.filter_map(|line| line.strip_prefix(begin.as_bytes()));
+                    Some(found.nth(*occurrence)?.trim_ascii())
                 }),
                 Within::Header { name, occurrence } => message.and_then(|message| {
                     let mut left = *occurrence;

@@ -316,6 +316,10 @@ pub(super) struct Outputs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", help_heading = "Output")]
     pub(super) progress: Duration,
 
+    /// Take keys (p, q, +, …) and "cset rate CPS" from datagrams to this UDP port of 127.0.0.1 (SIPp: -cp)
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Output")]
+    pub(super) control_port: Option<u16>,
+
     #[command(flatten)]
     pub(super) traces: TraceOptions,
 }

@@ -11,6 +11,7 @@ use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::remote_control::RemoteControl;
 use super::screen::{Key, Screen};
 use super::signals::{ending_signals, next_signal};
 use super::tables;
@@ -26,6 +27,7 @@ pub(super) struct Display {
     /// The scripts whose steps are shown.
     scripts: Vec<Arc<Script>>,
     signals: [Signal; 3],
+    remote_control: Option<RemoteControl>,
     /// The rate that is asked for, also while it is paused.
     rate: Option<f64>,
     is_ending: bool,
@@ -53,6 +55,7 @@ impl Display {
         scripts: Vec<Arc<Script>>,
         wants_screen: bool,
         every: Duration,
+        remote_control: Option<RemoteControl>,
     ) -> io::Result<Display> {
         let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
         let screen = match is_terminal && wants_screen {
@@ -66,6 +69,7 @@ impl Display {
             users,
             scripts,
             signals: ending_signals()?,
+            remote_control,
             rate: None,
             is_ending: false,
             is_interrupted: false,
@@ -114,7 +118,7 @@ impl Display {
             let key = tokio::select! {
                 biased;
                 done = &mut going_on => return done,
-                key = pressed(&mut self.screen, &mut self.signals) => Some(key),
+                key = pressed(&mut self.screen, &mut self.signals, &self.remote_control) => Some(key),
                 _ = ticks.tick(), if has_screen => None,
                 // A line stays: it is of the moment at which it is written.
                 Ok(()) = news.changed(), if !has_screen => {
@@ -145,6 +149,12 @@ impl Display {
 
     fn obey(&mut self, key: Key, control: &Control) {
         match key {
+            Key::SetRate(rate) => {
+                if self.rate.is_some() {
+                    self.rate = Some(rate);
+                    control.set_rate(rate);
+                }
+            }
             Key::Rate(steps) => {
                 if let Some(rate) = self.rate {
                     let rate = (rate + f64::from(steps)).max(0.0);
@@ -218,15 +228,26 @@ impl Lines {
 }
 
 /// Waits for a key, or a signal that means one.
-async fn pressed(screen: &mut Option<Screen>, signals: &mut [Signal; 3]) -> Key {
+async fn pressed(
+    screen: &mut Option<Screen>,
+    signals: &mut [Signal; 3],
+    remote_control: &Option<RemoteControl>,
+) -> Key {
     let key = async {
         match screen {
             Some(screen) => screen.key().await,
             None => std::future::pending().await,
         }
     };
+    let from_elsewhere = async {
+        match remote_control {
+            Some(remote_control) => remote_control.key().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         key = key => key,
+        key = from_elsewhere => key,
         true = next_signal(signals) => Key::Quit,
     }
 }

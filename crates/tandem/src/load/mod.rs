@@ -14,6 +14,7 @@ mod perform;
 mod population;
 mod records;
 mod register;
+mod remote_control;
 mod requests;
 mod results;
 mod scenarios;

@@ -16,6 +16,7 @@ use super::common::Outputs;
 use super::display::{Display, Phase};
 use super::job::{Done, Job, Registration};
 use super::records::RecordFile;
+use super::remote_control::RemoteControl;
 use super::results::Results;
 use super::tables;
 use super::traces::Figures;
@@ -51,6 +52,10 @@ impl Job {
             },
             !outputs.no_screen,
             outputs.progress,
+            match outputs.control_port {
+                Some(port) => Some(RemoteControl::open(port).await?),
+                None => None,
+            },
         )?;
         for address in load.listening() {
             display.say(&format!("listening on {}:{address}", self.config.transport));

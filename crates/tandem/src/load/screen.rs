@@ -23,8 +23,10 @@ pub(super) struct Screen {
 }
 
 /// What a key asks for. They are those of SIPp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Key {
+    /// `cset rate N`: this rate. Only a remote control has it.
+    SetRate(f64),
     /// `+` and `-`: so many steps of the rate more or less.
     Rate(i32),
     /// `p`: no arrivals, or arrivals again.
@@ -95,15 +97,23 @@ fn key_of(event: &crossterm::event::Event) -> Option<Key> {
     match event.code {
         KeyCode::Char('c') if is_control => Some(Key::Quit),
         _ if is_control => None,
-        KeyCode::Char('+') => Some(Key::Rate(1)),
-        KeyCode::Char('-') => Some(Key::Rate(-1)),
-        KeyCode::Char('*') => Some(Key::Rate(10)),
-        KeyCode::Char('/') => Some(Key::Rate(-10)),
-        KeyCode::Char('p') => Some(Key::Pause),
-        KeyCode::Char('q') => Some(Key::Quit),
-        KeyCode::Char('Q') => Some(Key::QuitNow),
+        KeyCode::Char(character) => key_of_character(character),
         _ => None,
     }
+}
+
+/// What a character asks for.
+pub(super) fn key_of_character(character: char) -> Option<Key> {
+    Some(match character {
+        '+' => Key::Rate(1),
+        '-' => Key::Rate(-1),
+        '*' => Key::Rate(10),
+        '/' => Key::Rate(-10),
+        'p' => Key::Pause,
+        'q' => Key::Quit,
+        'Q' => Key::QuitNow,
+        _ => return None,
+    })
 }
 
 /// Columns of a terminal that leave room for the steps of a scenario.

@@ -3,12 +3,13 @@
 use std::ffi::{OsStr, OsString};
 
 /// What SIPp calls it, and what it is here. Options of one letter are those of the arguments themselves.
-const MEANINGS: [(&str, &str); 14] = [
+const MEANINGS: [(&str, &str); 15] = [
     ("-au", "--auth-user"),
     ("-ap", "--auth-password"),
     ("-inf", "--users-file"),
     ("-sf", "--scenario"),
     ("-key", "--keyword"),
+    ("-cp", "--control-port"),
     ("-trace_msg", "--trace-messages"),
     ("-trace_err", "--trace-errors"),
     ("-trace_logs", "--trace-logs"),

@@ -328,16 +328,13 @@ impl ScriptReader {
 
     /// `<jump value="N"/>`: it goes on with the command of this number, counted from 0, labels apart.
     fn jump_to(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) {
-        match self.operand(element, ["value", "variable"]) {
-            Some(operand) => {
-                actions.push(Action::Calculate {
-                    variable: self.jump_variable(),
-                    operation: Arithmetic::Assign,
-                    operand,
-                });
-                self.jumps = true;
-            }
-            None => {}
+        if let Some(operand) = self.operand(element, ["value", "variable"]) {
+            actions.push(Action::Calculate {
+                variable: self.jump_variable(),
+                operation: Arithmetic::Assign,
+                operand,
+            });
+            self.jumps = true;
         }
     }
 
