@@ -13,6 +13,15 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a time above zero in seconds: `3`, or with a unit: `3s`, `1min`.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let with_unit = duration(text).map(|duration| duration.as_secs_f64());
+    match with_unit {
+        Ok(seconds) if seconds > 0.0 => Ok(seconds),
+        _ => positive(text),
+    }
+}
+
 /// Reads a whole number within a range.
 pub(crate) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     match text.parse::<u64>() {
@@ -53,6 +62,16 @@ mod tests {
         assert_eq!(positive("0.5"), Ok(0.5));
         for wrong in ["0", "-1", "inf", "x"] {
             assert!(positive(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn seconds_have_a_unit_or_none() {
+        for (text, expected) in [("3", 3.0), ("3s", 3.0), ("0.5", 0.5), ("500ms", 0.5)] {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for wrong in ["0", "0s", "-1", "x"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -18,7 +18,7 @@ use super::output::{Progress, check_writable, print, print_line, usage_error, wr
 use super::{Carrier, interrupts};
 use crate::pcap;
 use crate::terminal::complain;
-use crate::values::{count, duration, positive};
+use crate::values::{count, duration, seconds};
 
 /// Measure against a server.
 ///
@@ -49,8 +49,8 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| count(text, 1..=u64::MAX))]
     count: Option<u64>,
 
-    /// Length of the test in seconds [default: 10]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
+    /// Length of the test, in seconds or with a unit (1min) [default: 10]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seconds)]
     seconds: Option<f64>,
 
     /// User data a second in bits, over all flows together (k, M, G), or unlimited
