@@ -100,6 +100,8 @@ pub(crate) struct Ringing {
     pub(crate) rseq: u32,
     /// The call whose place it takes.
     pub(crate) replaces: Option<CallNumber>,
+    /// Our answer, which waits for the PRACK to a description before it (RFC 3262 section 3).
+    pub(crate) answered: Option<Bytes>,
     /// When it is refused because nobody has answered it.
     pub(crate) until: Instant,
 }

@@ -44,6 +44,15 @@ impl SessionTimer {
         })
     }
 
+    /// A timer that nobody has asked for (section 9): we refresh.
+    pub(crate) fn ours(now: Instant, interval: Duration) -> SessionTimer {
+        SessionTimer {
+            interval,
+            is_ours: true,
+            refreshed: now,
+        }
+    }
+
     /// Writes Session-Expires into our 2xx; the refresher is told by its role in this transaction.
     pub(crate) fn write_response(&self, response: &mut Message) {
         let refresher = if self.is_ours { "uas" } else { "uac" };

@@ -67,6 +67,7 @@ impl Ua {
             reliable: None,
             rseq: self.rng.random_range(1..1 << 31),
             replaces,
+            answered: None,
             until: now + limit.unwrap_or(MAX_RINGING).min(MAX_RINGING),
         };
         let mut call = Call::new(number, account, Stage::Ringing(Box::new(ringing)));
@@ -149,16 +150,29 @@ impl Ua {
         number: CallNumber,
         description: Bytes,
     ) -> Result<(), UnknownCall> {
+        if let Stage::Ringing(ringing) = &mut self.call(number)?.stage {
+            if ringing.answered.is_some() {
+                return Err(UnknownCall);
+            }
+            // The PRACK to a description goes before the 2xx (RFC 3262 section 3).
+            let reliable = ringing.reliable.as_ref();
+            if reliable.is_some_and(|reliable| !reliable.response.body().is_empty()) {
+                ringing.answered = Some(description);
+                return Ok(());
+            }
+        }
         let mut response = self.response_to_invite(number, 200, "OK")?;
+        let interval = self.config.session_interval.max(LEAST);
         let (t1, t2) = (self.config.transactions.t1, self.config.transactions.t2);
         let call = self.call(number)?;
         let Stage::Ringing(ringing) = &call.stage else {
             return Err(UnknownCall);
         };
-        call.timer = SessionTimer::of_request(now, &ringing.invite);
-        if let Some(timer) = &call.timer {
-            timer.write_response(&mut response);
-        }
+        // A caller that names no timer may vanish, too: then we refresh (RFC 4028 section 9).
+        let timer = SessionTimer::of_request(now, &ringing.invite);
+        let timer = timer.unwrap_or(SessionTimer::ours(now, interval));
+        timer.write_response(&mut response);
+        call.timer = Some(timer);
         response = response.with_body(SDP, description.clone());
         let dialog = match call.dialog.take() {
             Some(mut dialog) => {
@@ -271,6 +285,16 @@ impl Ua {
             }
         }
         is_it
+    }
+
+    /// Sends an answer that has waited for a PRACK.
+    pub(super) fn send_answer(&mut self, now: Instant, number: CallNumber) {
+        if let Ok(Stage::Ringing(ringing)) = self.call(number).map(|call| &mut call.stage)
+            && ringing.reliable.is_none()
+            && let Some(description) = ringing.answered.take()
+        {
+            let _ = self.answer(now, number, description);
+        }
     }
 
     /// Refuses a call that has rung for too long: 487 when the caller has said for how long it may (RFC 3261 section

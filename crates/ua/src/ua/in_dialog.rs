@@ -150,14 +150,8 @@ impl Ua {
                 .is_some_and(|dialog| dialog.matches(&request))
         };
         let Some(call) = self.calls.values_mut().find(of_call) else {
-            return self.respond(
-                now,
-                transaction,
-                &flow,
-                &request,
-                481,
-                "Call/Transaction Does Not Exist",
-            );
+            let (status, reason) = self.answer_early(&request);
+            return self.respond(now, transaction, &flow, &request, status, reason);
         };
         let number = call.number;
         let in_order = call
@@ -189,6 +183,7 @@ impl Ua {
                     (481, "Call/Transaction Does Not Exist")
                 };
                 self.respond(now, transaction, &flow, &request, status, reason);
+                self.send_answer(now, number);
             }
             Some(Method::Info) => {
                 self.respond(now, transaction, &flow, &request, 200, "OK");
@@ -202,6 +197,32 @@ impl Ua {
             }
             Some(Method::Message) => self.handle_text(now, transaction, flow, &request),
             _ => self.respond(now, transaction, &flow, &request, 200, "OK"),
+        }
+    }
+
+    /// What is answered to a request that names no dialog of an answered call: it may name an early one of a call of ours. An
+    /// UPDATE without offer has nothing to change there; one with an offer has to wait for the answer to ours, and cannot
+    /// change what the user has not heard of (RFC 3311 section 5.2).
+    fn answer_early(&mut self, request: &Message) -> (u16, &'static str) {
+        let early = self
+            .calls
+            .values_mut()
+            .filter_map(|call| match &mut call.stage {
+                Stage::Calling(outgoing) => Some(outgoing.early.iter_mut()),
+                Stage::Ringing(_) | Stage::Up => None,
+            });
+        let mut early = early.flatten();
+        let found = early.find(|early| early.dialog.matches(request));
+        let (Some(early), Some(Method::Update)) = (found, request.method()) else {
+            return (481, "Call/Transaction Does Not Exist");
+        };
+        if early.dialog.handle_request(request).is_err() {
+            return (500, "Server Internal Error");
+        }
+        match (description(request).is_empty(), early.has_answer) {
+            (true, _) => (200, "OK"),
+            (false, false) => (491, "Request Pending"),
+            (false, true) => (504, "Server Time-out"),
         }
     }
 

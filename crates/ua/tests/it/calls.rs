@@ -407,7 +407,7 @@ fn a_call_that_is_given_up_ends_although_the_callee_does_not_say_so() {
 }
 
 #[test]
-fn a_prack_may_come_after_the_answer() {
+fn the_answer_waits_for_the_prack_to_a_description() {
     let (mut network, alice, bob) = two(34);
     let to = uri_of(bob);
     network.with(alice, |ua, now| {
@@ -432,6 +432,18 @@ fn a_prack_may_come_after_the_answer() {
         .map(sip::Message::status)
         .collect();
     assert_eq!(answers, [Some(200)]);
+    let place = |wanted: &dyn Fn(&sip::Message) -> bool| {
+        let found = network.messages.iter().position(wanted);
+        found.expect("it was sent")
+    };
+    let prack = place(&|message| message.method() == Some(&Method::Prack));
+    let answer = place(&|message| {
+        let cseq = message.cseq();
+        message.status() == Some(200) && cseq.is_some_and(|(_, method)| method == Method::Invite)
+    });
+    assert!(prack < answer, "RFC 3262 section 3");
+    let answer = &network.messages[answer];
+    assert!(answer.header(sip::Name::SessionExpires).is_some());
 }
 
 #[test]
