@@ -321,9 +321,9 @@ impl Path {
         self.congestion.ssthresh()
     }
 
-    /// When the window was reduced last.
-    pub(crate) fn reduced(&self) -> Option<Instant> {
-        self.reduced
+    /// When the path was found wanting last, that is its window reduced; where it never was, when data was sent last.
+    pub(crate) fn tried(&self) -> Option<Instant> {
+        self.reduced.or(self.data_sent)
     }
 
     /// Bytes of chunks that are acknowledged between two losses; `None` where nothing was lost yet.
@@ -492,7 +492,9 @@ impl Path {
             if let Some((at, flight)) = self.load.take_if(|(at, _)| *at <= sent)
                 && at == sent
             {
-                self.rtt.loaded(flight);
+                // An acknowledgement may be delayed. That must not be taken for a queue which every few bytes of
+                // a small chunk would make longer.
+                self.rtt.loaded(flight.max(self.pmdcs()));
             }
         }
         let acked = AckedBytes {

@@ -330,6 +330,7 @@ fn a_spurious_loss_gives_every_window_back() {
             before,
             "{control}"
         );
+        assert_eq!(controller.acked_between_losses(), None, "{control}");
         time_out(&mut *controller);
         time_out(&mut *controller);
         controller.on_spurious_loss();

@@ -226,6 +226,7 @@ impl<L: Law> CongestionController for LossBased<L> {
             self.window.cwnd = window.cwnd;
             self.window.ssthresh = window.ssthresh;
             self.window.acked_before_loss = window.acked_before_loss;
+            self.window.mean_between_losses = window.mean_between_losses;
             self.window.acked_since_loss = self
                 .window
                 .acked_since_loss

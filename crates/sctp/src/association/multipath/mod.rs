@@ -187,7 +187,7 @@ fn candidate(path: &Path, config: &AssociationConfig) -> Candidate {
         flight: path.flight(),
         packet: path.pmdcs(),
         acked_between_losses: path.acked_between_losses(),
-        reduced: path.reduced(),
+        tried: path.tried(),
         has_room: path.allows_packet(config),
     }
 }

@@ -37,8 +37,8 @@ pub(super) struct Candidate {
     pub(super) packet: usize,
     /// Bytes that are acknowledged between two losses; `None` where nothing was lost yet.
     pub(super) acked_between_losses: Option<u64>,
-    /// When the window was reduced last.
-    pub(super) reduced: Option<Instant>,
+    /// When the window was reduced last; where it never was, when data was sent last.
+    pub(super) tried: Option<Instant>,
     /// Whether a packet may leave now.
     pub(super) has_room: bool,
 }
@@ -72,8 +72,8 @@ pub(super) fn scheduler(name: PathScheduler) -> Box<dyn Scheduler> {
 }
 
 /// The fastest path, whether it has room or not.
-fn fastest(paths: &[Candidate]) -> Option<&Candidate> {
-    paths.iter().min_by_key(|path| (path.srtt, path.id))
+fn fastest<'a>(paths: impl IntoIterator<Item = &'a Candidate>) -> Option<&'a Candidate> {
+    paths.into_iter().min_by_key(|path| (path.srtt, path.id))
 }
 
 /// The fastest path that has room.
@@ -108,7 +108,7 @@ pub(super) mod tests {
             flight: 0,
             packet: 1000,
             acked_between_losses: None,
-            reduced: None,
+            tried: None,
             has_room: true,
         }
     }

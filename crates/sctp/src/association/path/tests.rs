@@ -46,6 +46,19 @@ fn rng() -> ChaCha12Rng {
 }
 
 #[test]
+fn was_tried_when_it_sent_last_until_its_window_is_reduced() {
+    let now = Instant::now();
+    let later = now + Duration::from_secs(1);
+    let mut path = path();
+    assert_eq!(path.tried(), None);
+    path.chunk_sent(now, 100);
+    assert_eq!(path.tried(), Some(now));
+    path.penalise(later, now, &CoupledPaths::default());
+    path.chunk_sent(later + Duration::from_secs(1), 100);
+    assert_eq!(path.tried(), Some(later));
+}
+
+#[test]
 fn subtracts_the_headers_from_the_mtu() {
     let encapsulated = path();
     assert_eq!(encapsulated.mtu(), 1500 - 20 - 8);
@@ -114,6 +127,21 @@ fn a_measurement_ends_the_back_off_before_t3_rtx_starts_anew() {
     let later = now + Duration::from_millis(20);
     path.finish_sack(later, &CoupledPaths::default(), &config);
     assert_eq!(path.t3_rtx(), Some(later + config.path.rto_min));
+}
+
+#[test]
+fn a_delayed_acknowledgement_of_a_small_chunk_makes_no_long_queue() {
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let mut path = path();
+    for (sent, heard) in [(0, 20), (100, 320)] {
+        path.chunk_sent(at(sent), 100);
+        path.begin_sack(false);
+        path.chunk_acknowledged(&acknowledged(Some(at(sent))), true);
+        path.finish_sack(at(heard), &CoupledPaths::default(), &config());
+    }
+    // 20 ms, and the delay once.
+    assert!(path.present_round_trip() <= Duration::from_millis(221));
 }
 
 #[test]

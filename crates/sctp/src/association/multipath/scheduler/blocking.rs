@@ -18,7 +18,7 @@ pub(super) fn is_blocking(path: &Candidate, paths: &[Candidate], data: &WaitingD
     let available = data.window.saturating_sub(path.flight + path.packet) as f64;
     let mut better = paths.iter().filter(|other| other.rate > path.rate);
     better.any(|other| {
-        let since = path.reduced.map_or(0.0, |at| {
+        let since = path.tried.map_or(0.0, |at| {
             data.now.saturating_duration_since(at).as_secs_f64()
         });
         let allowed = TRIAL_SHARE * other.rate * since;
@@ -82,15 +82,15 @@ mod tests {
         let [fast, slow] = pair();
         let now = Instant::now();
         let blocks = |seconds| {
-            let reduced = Candidate {
-                reduced: Some(now),
+            let tried = Candidate {
+                tried: Some(now),
                 ..slow
             };
             let data = WaitingData {
                 now: now + Duration::from_secs(seconds),
                 ..waiting(1, 52_000)
             };
-            is_blocking(&reduced, &[fast, reduced], &data)
+            is_blocking(&tried, &[fast, tried], &data)
         };
         // It costs 50 kB: one in a hundred of 5 MB.
         assert!(blocks(4));

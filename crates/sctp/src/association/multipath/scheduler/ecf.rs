@@ -3,7 +3,7 @@
 //! smaller one, a path takes data only if that does not keep a better one from sending.
 
 use super::blocking::is_blocking;
-use super::{Candidate, Scheduler, WaitingData, fastest};
+use super::{Candidate, Scheduler, WaitingData, fastest, fastest_with_room};
 use crate::association::path_id::PathId;
 
 /// Beta of the paper: once waiting, the fastest path has to be worse by this share to go on with another.
@@ -16,11 +16,10 @@ pub(super) struct Ecf {
 
 impl Scheduler for Ecf {
     fn next(&mut self, paths: &[Candidate], data: &WaitingData) -> Option<PathId> {
-        let fast = fastest(paths)?;
-        let slow = paths
-            .iter()
-            .filter(|path| path.has_room && !is_blocking(path, paths, data))
-            .min_by_key(|path| (path.srtt, path.id))?;
+        // To wait for a path that may have room but is not to be used would be to wait for ever.
+        let useful = paths.iter().filter(|path| !is_blocking(path, paths, data));
+        let fast = fastest(useful.clone())?;
+        let slow = fastest_with_room(useful)?;
         if slow.id == fast.id {
             return Some(fast.id);
         }
@@ -70,5 +69,28 @@ mod tests {
         assert_eq!(next(just_above), Some(slow.id));
         assert_eq!(next(20_000), None);
         assert_eq!(next(just_above), None, "hysteresis");
+    }
+
+    #[test]
+    fn does_not_wait_for_a_path_that_holds_up_a_better_one() {
+        let rttvar = Duration::from_millis(50);
+        let near = Candidate {
+            rttvar,
+            cwnd: 1500,
+            rate: 1.5e5,
+            ..candidate(0)
+        };
+        let far = Candidate {
+            srtt: Duration::from_millis(100),
+            rtt: Duration::from_millis(100),
+            rttvar,
+            cwnd: 100_000,
+            ..candidate(1)
+        };
+        let paths = [near, far];
+        let data = waiting(1000, 50_000);
+        assert!(is_blocking(&near, &paths, &data));
+        // Nothing is in flight: no acknowledgement would end the wait.
+        assert_eq!(Ecf::default().next(&paths, &data), Some(far.id));
     }
 }
