@@ -4,7 +4,8 @@ use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::{
     capture_tshark, engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, load_sipp,
-    network_box, proxy_kamailio, proxy_overload, proxy_transports, sip_parse, udp_usrsctp,
+    multipath_usrsctp, network_box, plugin_kamailio, proxy_kamailio, proxy_overload, proxy_transports, sip_parse,
+    udp_usrsctp,
 };
 
 /// A comparison.
@@ -27,6 +28,11 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
         run: engine_sctp_proto::run,
     },
     Comparison {
+        name: "multipath-usrsctp",
+        about: "what two paths carry together, against usrsctp with CMT, between network namespaces",
+        run: multipath_usrsctp::run,
+    },
+    Comparison {
         name: "udp-usrsctp",
         about: "SCTP in UDP over loopback against usrsctp: goodput, CPU seconds a GByte",
         run: udp_usrsctp::run,
@@ -45,6 +51,11 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
         name: "proxy-kamailio",
         about: "proxy and registrar against Kamailio: calls and registrations a second, delays, memory",
         run: proxy_kamailio::run,
+    },
+    Comparison {
+        name: "plugin-kamailio",
+        about: "what a script in Lua adds to a call, beside Kamailio's app_lua: CPU microseconds",
+        run: plugin_kamailio::run,
     },
     Comparison {
         name: "proxy-overload",

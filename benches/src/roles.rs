@@ -8,6 +8,7 @@ use crate::capture_tshark;
 use crate::engines;
 use crate::handshakes::idle;
 use crate::load_sipp::ours;
+use crate::multipath_usrsctp;
 use crate::transfer::{sctp, tcp};
 
 /// Plays the role that `Process::start_role` asked for.
@@ -20,6 +21,10 @@ pub(crate) fn play(role: &str) -> anyhow::Result<()> {
         ["sctp-server"] => sctp::serve(),
         ["sctp-client", port, bytes, seconds] => {
             sctp::send(port.parse()?, bytes.parse()?, time(seconds)?)
+        }
+        ["paths-server", seconds, addresses] => multipath_usrsctp::serve(time(seconds)?, addresses),
+        ["paths-client", to, seconds, addresses] => {
+            multipath_usrsctp::send(to.parse()?, time(seconds)?, addresses)
         }
         ["tcp-server"] => tcp::serve(),
         ["tcp-client", port, bytes, seconds] => {

@@ -4,10 +4,14 @@
  *   peer server UDP_PORT                              discards what one association brings
  *   peer client UDP_PORT PEER_UDP_PORT BYTES SECONDS  sends messages of BYTES for SECONDS
  *   peer idle COUNT                                   memory of idle associations, in memory
+ *   peer paths-server UDP_PORT WARM SECONDS           counts for SECONDS, beginning WARM after the first message
+ *   peer paths-client UDP_PORT PEER_UDP_PORT PEER_ADDRESS BYTES SECONDS CMT SPLITTING
+ *                                                     sends over all paths, with these sysctls
  *
  * Each prints one JSON object on a line when it has something to tell. The library's debugging
  * output is off: it is given no function to print with.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -24,6 +28,7 @@
 enum {
 	SCTP_PORT = 5001,
 	BUFFER_BYTES = 256 * 1024,
+	PATHS_BUFFER_BYTES = 1024 * 1024,
 	/* What an IP packet of 1500 bytes leaves under the headers of IP, UDP and SCTP. */
 	CHUNK_BYTES = 1500 - 20 - 8 - 12,
 	STREAMS = 128
@@ -34,6 +39,8 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int ended;
 static double cpu_at_start = -1;
 static unsigned long long received_bytes;
+/* When received_bytes counts: everything, unless a server says otherwise. */
+static double counts_after, counts_for = -1, first_arrival = -1;
 
 static void
 die(const char *what)
@@ -70,6 +77,19 @@ end(void)
 	pthread_mutex_unlock(&lock);
 }
 
+static int
+counts_now(void)
+{
+	double since;
+
+	if (counts_for < 0)
+		return 1;
+	if (first_arrival < 0)
+		first_arrival = clock_seconds();
+	since = clock_seconds() - first_arrival - counts_after;
+	return since >= 0 && since < counts_for;
+}
+
 static void
 wait_for_end(void)
 {
@@ -95,7 +115,8 @@ receive(struct socket *socket, union sctp_sockstore from, void *data, size_t len
 	if (!(flags & MSG_NOTIFICATION)) {
 		if (cpu_at_start < 0)
 			cpu_at_start = cpu_seconds();
-		received_bytes += length;
+		if (counts_now())
+			received_bytes += length;
 	}
 	free(data);
 	return 1;
@@ -137,34 +158,33 @@ configure(struct socket *socket, int peer_udp_port)
 }
 
 static void
-begin(int udp_port)
+begin(int udp_port, int buffer_bytes)
 {
 	usrsctp_init((uint16_t)udp_port, NULL, NULL);
 	usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
-	usrsctp_sysctl_set_sctp_sendspace(BUFFER_BYTES);
-	usrsctp_sysctl_set_sctp_recvspace(BUFFER_BYTES);
+	usrsctp_sysctl_set_sctp_sendspace(buffer_bytes);
+	usrsctp_sysctl_set_sctp_recvspace(buffer_bytes);
 	usrsctp_sysctl_set_sctp_blackhole(2);
 }
 
 static struct sockaddr_in
-loopback(void)
+at(in_addr_t ip)
 {
 	struct sockaddr_in address;
 
 	memset(&address, 0, sizeof(address));
 	address.sin_family = AF_INET;
 	address.sin_port = htons(SCTP_PORT);
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	address.sin_addr.s_addr = ip;
 	return address;
 }
 
 static void
-server(int udp_port)
+server(int udp_port, struct sockaddr_in address, int buffer_bytes)
 {
-	struct sockaddr_in address = loopback();
 	struct socket *listener, *socket;
 
-	begin(udp_port);
+	begin(udp_port, buffer_bytes);
 	listener = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, receive, NULL, 0, NULL);
 	if (listener == NULL)
 		die("usrsctp_socket");
@@ -184,10 +204,10 @@ server(int udp_port)
 	fflush(stdout);
 }
 
+/* The library has been told its settings. */
 static void
-client(int udp_port, int peer_udp_port, size_t bytes, double seconds)
+client(int peer_udp_port, struct sockaddr_in address, size_t bytes, double seconds)
 {
-	struct sockaddr_in address = loopback();
 	struct sctp_sndinfo info;
 	struct socket *socket;
 	unsigned long long sent = 0;
@@ -199,7 +219,6 @@ client(int udp_port, int peer_udp_port, size_t bytes, double seconds)
 	char *message, rest[256];
 	int flags;
 
-	begin(udp_port);
 	socket = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
 	if (socket == NULL)
 		die("usrsctp_socket");
@@ -350,11 +369,22 @@ int
 main(int count, char *arguments[])
 {
 	if (count == 3 && strcmp(arguments[1], "server") == 0)
-		server(atoi(arguments[2]));
-	else if (count == 6 && strcmp(arguments[1], "client") == 0)
-		client(atoi(arguments[2]), atoi(arguments[3]), strtoul(arguments[4], NULL, 10),
+		server(atoi(arguments[2]), at(htonl(INADDR_LOOPBACK)), BUFFER_BYTES);
+	else if (count == 6 && strcmp(arguments[1], "client") == 0) {
+		begin(atoi(arguments[2]), BUFFER_BYTES);
+		client(atoi(arguments[3]), at(htonl(INADDR_LOOPBACK)), strtoul(arguments[4], NULL, 10),
 		    strtod(arguments[5], NULL));
-	else if (count == 3 && strcmp(arguments[1], "idle") == 0)
+	} else if (count == 5 && strcmp(arguments[1], "paths-server") == 0) {
+		counts_after = strtod(arguments[3], NULL);
+		counts_for = strtod(arguments[4], NULL);
+		server(atoi(arguments[2]), at(htonl(INADDR_ANY)), PATHS_BUFFER_BYTES);
+	} else if (count == 9 && strcmp(arguments[1], "paths-client") == 0) {
+		begin(atoi(arguments[2]), PATHS_BUFFER_BYTES);
+		usrsctp_sysctl_set_sctp_cmt_on_off(strtoul(arguments[7], NULL, 10));
+		usrsctp_sysctl_set_sctp_buffer_splitting(strtoul(arguments[8], NULL, 10));
+		client(atoi(arguments[3]), at(inet_addr(arguments[4])), strtoul(arguments[5], NULL, 10),
+		    strtod(arguments[6], NULL));
+	} else if (count == 3 && strcmp(arguments[1], "idle") == 0)
 		idle(atoi(arguments[2]));
 	else {
 		fprintf(stderr, "usage: peer server|client|idle ...\n");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use super::{Ports, SipServer};
+use super::{Ports, Script, SipServer};
 
 /// The installed program.
 pub(crate) struct Kamailio {
@@ -31,12 +31,42 @@ impl Kamailio {
         Ok(Kamailio { program, modules })
     }
 
-    /// Starts it with so many children for UDP, and for TCP.
-    pub(super) fn start(&self, children: usize) -> anyhow::Result<SipServer> {
+    /// The same, with `app_lua`.
+    pub(crate) fn find_with_lua() -> anyhow::Result<Kamailio> {
+        let kamailio = Kamailio::find()?;
+        let module = kamailio.modules.join("app_lua.so");
+        test_support::require_file(&module, "kamailio-lua-modules")
+            .context("Kamailio's app_lua cannot be had")?;
+        Ok(kamailio)
+    }
+
+    /// Starts it with so many children for UDP, and for TCP; new calls are shown to a script.
+    pub(super) fn start(
+        &self,
+        children: usize,
+        script: Option<Script>,
+    ) -> anyhow::Result<SipServer> {
         let port = test_support::free_udp_port();
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("kamailio.cfg");
+        let (mut load, mut calls) = (String::new(), String::new());
+        if let Some(script) = script {
+            let text = script.text.replace("PORT", &port.to_string());
+            let path = directory.path().join("script.lua");
+            fs::write(&path, text)?;
+            load = format!(
+                "loadmodule \"app_lua.so\"\nmodparam(\"app_lua\", \"load\", \"{}\")",
+                path.display()
+            );
+            calls.push_str("if (is_method(\"INVITE\")) {\n");
+            for number in 0..script.times {
+                calls.push_str(&format!("lua_run(\"choose\", \"X-Carrier-{number}\");\n"));
+            }
+            calls.push_str("}\n");
+        }
         let configuration = CONFIGURATION
+            .replace("SCRIPT_MODULE", &load)
+            .replace("SCRIPT_CALLS", &calls)
             .replace("WORKERS", &children.to_string())
             .replace("PORT", &port.to_string())
             .replace("MODULES", &self.modules.display().to_string());

@@ -38,6 +38,14 @@ pub(crate) enum Store {
     Disk,
 }
 
+/// A script in Lua that new calls are shown to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Script {
+    pub(crate) text: &'static str,
+    /// How many times.
+    pub(crate) times: usize,
+}
+
 /// Where a server can be reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
@@ -48,12 +56,30 @@ pub(crate) struct Ports {
 impl SipServer {
     /// Ours, with so many workers, and bindings kept there.
     pub(crate) fn ours(workers: usize, store: Store) -> anyhow::Result<SipServer> {
-        ours::start(workers, store)
+        ours::start(workers, store, None)
+    }
+
+    /// The same with a script.
+    pub(crate) fn ours_with(
+        workers: usize,
+        store: Store,
+        script: Script,
+    ) -> anyhow::Result<SipServer> {
+        ours::start(workers, store, Some(script))
     }
 
     /// Kamailio with as many children for UDP, and for TCP.
     pub(crate) fn kamailio(program: &Kamailio, children: usize) -> anyhow::Result<SipServer> {
-        program.start(children)
+        program.start(children, None)
+    }
+
+    /// The same with a script.
+    pub(crate) fn kamailio_with(
+        program: &Kamailio,
+        children: usize,
+        script: Script,
+    ) -> anyhow::Result<SipServer> {
+        program.start(children, Some(script))
     }
 
     /// Runs a command with its log in that directory, and waits until the server's port is open.

@@ -1,12 +1,19 @@
 //! Our proxy: `tandem proxy`.
 
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Ports, SipServer, Store};
+use super::{Ports, Script, SipServer, Store};
 use crate::tandem;
 
-/// Starts it with three listeners on one port. Neither server logs calls.
-pub(super) fn start(workers: usize, store: Store) -> anyhow::Result<SipServer> {
+/// Starts it with three listeners on one port; new calls are shown to a script. Neither server logs calls.
+pub(super) fn start(
+    workers: usize,
+    store: Store,
+    script: Option<Script>,
+) -> anyhow::Result<SipServer> {
     let ports = Ports {
         sip: test_support::free_udp_port(),
         encapsulation: Some(test_support::free_udp_port()),
@@ -25,8 +32,28 @@ pub(super) fn start(workers: usize, store: Store) -> anyhow::Result<SipServer> {
     if let Some(port) = ports.encapsulation {
         command.args(["--encapsulation-port", &port.to_string()]);
     }
+    if let Some(script) = script {
+        let file = configuration(files.path(), &script, ports.sip)?;
+        command.arg("--config").arg(file);
+    }
     command
         .args(["--store", &store, "--workers", &workers.to_string()])
         .env("TANDEM_LOG", "warn");
     SipServer::start("tandem proxy", &mut command, ports, files)
+}
+
+/// A configuration file with as many plugins as the script is to be called times.
+fn configuration(directory: &Path, script: &Script, port: u16) -> anyhow::Result<PathBuf> {
+    fs::write(directory.join("script.lua"), script.text)?;
+    let mut text = String::new();
+    for number in 0..script.times {
+        writeln!(
+            text,
+            "[[plugin]]\nfile = \"script.lua\"\nname = \"script-{number}\"\n\
+             settings = {{ field = \"X-Carrier-{number}\", port = {port} }}"
+        )?;
+    }
+    let file = directory.join("tandem.toml");
+    fs::write(&file, text)?;
+    Ok(file)
 }

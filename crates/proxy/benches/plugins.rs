@@ -14,11 +14,11 @@ use rand_chacha::ChaCha12Rng;
 use sip::{ConnectionId, Flow, Message, Method, Name, Transport};
 
 /// Calls of a measurement, and measurements of which the fastest counts.
-const CALLS: u32 = 200_000;
-const ROUNDS: u32 = 5;
+const CALLS: u32 = 5_000;
+const ROUNDS: u32 = 200;
 
 fn main() {
-    println!("nanoseconds a call of on_request\n");
+    println!("nanoseconds of processor time a call of on_request\n");
     for (name, body) in [
         ("nothing", ""),
         ("read a field", "local _ = request:header('Call-ID')"),
@@ -172,11 +172,11 @@ fn measure(body: &str) -> f64 {
     let now = Instant::now();
     let mut fastest = f64::INFINITY;
     for _ in 0..ROUNDS {
-        let begun = Instant::now();
+        let begun = processor_time();
         for _ in 0..CALLS {
             call(&mut plugins, &arrival, &mut request, now);
         }
-        let each = begun.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS);
+        let each = (processor_time() - begun).as_secs_f64() * 1e9 / f64::from(CALLS);
         fastest = fastest.min(each);
         // Edits add up in the buffer of a message.
         request = Message::read(request.to_bytes()).expect("a message");

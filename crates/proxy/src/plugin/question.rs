@@ -8,7 +8,7 @@ use sip::{Transport, Uri};
 
 use super::{json, redis};
 use crate::HostPort;
-use crate::core::{AddressOfRecord, Answer, Destination, HttpRequest, Query};
+use crate::core::{AddressOfRecord, Answer, Destination, HttpRequest, Query, RedisReply};
 
 /// How long the body of a request over HTTP may be.
 const LONGEST_BODY: usize = 1 << 20;
@@ -142,7 +142,8 @@ pub(super) fn values(lua: &Lua, now: Instant, answer: &Answer) -> Result<MultiVa
             table.set("json", json.unwrap_or(Value::Nil))?;
             table.into_lua_multi(lua)
         }
-        Answer::Redis(reply) => redis::values(lua, reply),
+        Answer::Redis(RedisReply::Error(why)) => failed(lua, why),
+        Answer::Redis(reply) => redis::value(lua, reply)?.into_lua_multi(lua),
         Answer::Refused(_) | Answer::Full | Answer::Page(_) | Answer::Failed => {
             failed(lua, "no answer")
         }

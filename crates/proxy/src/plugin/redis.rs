@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use mlua::{FromLuaMulti, IntoLua, Lua, LuaString, MultiValue, Result, Value, Variadic};
 
-use super::question::failed;
 use crate::core::{Query, RedisCommand, RedisReply};
 
 /// How long a command may be, with its arguments, and how many of them it may have.
@@ -72,15 +71,9 @@ pub(super) fn query(
     Ok(Ok(Query::Redis(Box::new(RedisCommand { url, words }))))
 }
 
-/// What a script gets for a reply. Nothing there is `false`, as in the scripts of Redis itself: nil is no answer.
-pub(super) fn values(lua: &Lua, reply: &RedisReply) -> Result<MultiValue> {
-    match reply {
-        RedisReply::Error(why) => failed(lua, why),
-        other => Ok(MultiValue::from_iter([value(lua, other)?])),
-    }
-}
-
-fn value(lua: &Lua, reply: &RedisReply) -> Result<Value> {
+/// What a script gets for a reply that is no error. Nothing there is `false`, as in the scripts of Redis itself: nil is
+/// no answer.
+pub(super) fn value(lua: &Lua, reply: &RedisReply) -> Result<Value> {
     match reply {
         RedisReply::Nil | RedisReply::Error(_) => Ok(Value::Boolean(false)),
         RedisReply::Integer(number) => number.into_lua(lua),
@@ -95,7 +88,7 @@ fn value(lua: &Lua, reply: &RedisReply) -> Result<Value> {
     }
 }
 
-/// The reply that a test of a script has made up: what [`values`] would give for it. Nothing is no answer.
+/// The reply that a test of a script has made up: what [`value`] would give for it. Nothing is no answer.
 pub(super) fn reply(value: &Value, why: Option<LuaString>) -> Result<Option<RedisReply>> {
     match (value, why) {
         (Value::Nil, None) => Ok(None),

@@ -81,6 +81,12 @@ async fn start(
     for listener in server.listening() {
         info!("listening on {listener}");
     }
+    if is_open_to_anybody(settings, &server) {
+        warn!(
+            "anybody who reaches this server may register and call as anybody: set [authentication] register = true and \
+             calls = true (docs/security.md), or listen on 127.0.0.1"
+        );
+    }
     for address in server.encapsulation_addresses() {
         info!("SCTP is encapsulated in UDP on {address}");
     }
@@ -88,6 +94,15 @@ async fn start(
         info!("metrics on http://{}/metrics", metrics.address());
     }
     Ok((server, metrics))
+}
+
+/// Whether others than this host can reach it, and nobody is asked for a password.
+fn is_open_to_anybody(settings: &Settings, server: &Server) -> bool {
+    let authentication = &settings.proxy.policy.authentication;
+    let mut listeners = server.listening().into_iter();
+    !authentication.register
+        && !authentication.calls
+        && listeners.any(|listener| !listener.address.ip().is_loopback())
 }
 
 async fn live(

@@ -18,7 +18,7 @@ use rand_chacha::ChaCha12Rng;
 use sip::{Message, Method, Name};
 
 use super::{Scene, alice, answer, bob, invite};
-use crate::common::request;
+use crate::common::{register, request};
 
 /// Ten calls a second.
 const BETWEEN_CALLS: Duration = Duration::from_millis(100);
@@ -69,6 +69,13 @@ fn a_day_of_calls_leaves_nothing() {
     scene.bench.holds_questions = true;
     let (mut memory, mut held) = (Vec::new(), Vec::new());
     for number in 0..calls {
+        if number % 10_000 == 9_999 {
+            // Before its hour is over.
+            let again = register("bob", 2 + number / 10_000, &["<sip:bob@192.0.2.20>"]);
+            scene.bench.receive(bob(), again);
+            settle(&mut scene);
+            scene.sent();
+        }
         let call = format!("call{number}");
         scene.bench.receive(alice(), invite(&call));
         settle(&mut scene);

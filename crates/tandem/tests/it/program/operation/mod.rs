@@ -6,6 +6,7 @@ mod drain;
 mod fifth;
 mod overload;
 mod pcap;
+mod plugins;
 mod records;
 mod reload;
 mod sip;

@@ -133,6 +133,10 @@ impl Phone {
 }
 
 impl Message {
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
     /// The status of a response; 0 for a request.
     pub(super) fn status(&self) -> u16 {
         let status = self.0.strip_prefix("SIP/2.0 ");

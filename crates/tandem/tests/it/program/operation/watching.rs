@@ -34,7 +34,7 @@ fn ask(proxy: &Proxy, line: &str) -> String {
 }
 
 /// The value of a series.
-fn value(metrics: &str, series: &str) -> Option<f64> {
+pub(super) fn value(metrics: &str, series: &str) -> Option<f64> {
     let line = metrics
         .lines()
         .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
