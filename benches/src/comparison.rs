@@ -4,8 +4,8 @@ use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::{
     capture_tshark, engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, load_sipp,
-    multipath_usrsctp, network_box, plugin_kamailio, proxy_kamailio, proxy_overload, proxy_transports, sip_parse,
-    udp_usrsctp,
+    multipath_usrsctp, network_box, plugin_kamailio, proxy_kamailio, proxy_overload,
+    proxy_transports, sip_parse, udp_usrsctp,
 };
 
 /// A comparison.

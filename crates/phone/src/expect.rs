@@ -246,7 +246,10 @@ async fn follow(
     };
     let limit = Instant::now() + *within;
     let (mut nearest, mut came): (Option<Vec<String>>, Vec<String>) = (None, Vec::new());
-    while let Ok(Some(event)) = timeout_at(limit, events.recv()).await {
+    while let Ok(event) = timeout_at(limit, events.recv()).await {
+        let Some(event) = event else {
+            return Err("the phone is off".to_owned());
+        };
         tell(&event);
         let Ok(Value::Object(event)) = serde_json::to_value(&event) else {
             continue;

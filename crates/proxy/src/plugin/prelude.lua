@@ -48,21 +48,24 @@ function coroutine.wrap(f)
   return function(...) return results(resumed(co, resume(co, ...))) end
 end
 
--- Functions for __gc, and those for __close on the way of an error, run where no limit counts. So that a script cannot add
+-- Functions for __gc, and those for __close on the way of an error, run where no limit counts; after one for __len, loops in
+-- C are as long as it says. So that a script cannot add
 -- them to a metatable later, what Lua looks into is a copy.
 local EVENTS = {
-  "__add", "__band", "__bnot", "__bor", "__bxor", "__call", "__concat", "__div", "__eq", "__idiv", "__index", "__le", "__len",
+  "__add", "__band", "__bnot", "__bor", "__bxor", "__call", "__concat", "__div", "__eq", "__idiv", "__index", "__le",
   "__lt", "__metatable", "__mod", "__mode", "__mul", "__name", "__newindex", "__pairs", "__pow", "__shl", "__shr", "__sub",
   "__tostring", "__unm",
 }
+local REFUSED = { "__close", "__gc", "__len" }
 local get_metatable = getmetatable
 -- The copy of a script's metatable, and the metatable of a copy.
 local copies, originals = set_metatable({}, { __mode = "k" }), set_metatable({}, { __mode = "k" })
 
 function _G.setmetatable(object, metatable)
   if type(metatable) ~= "table" then return set_metatable(object, metatable) end
-  if rawget(metatable, "__gc") ~= nil then error("__gc is not allowed", 2) end
-  if rawget(metatable, "__close") ~= nil then error("__close is not allowed", 2) end
+  for at = 1, #REFUSED do
+    if rawget(metatable, REFUSED[at]) ~= nil then error(REFUSED[at] .. " is not allowed", 2) end
+  end
   local copy = copies[metatable]
   if not copy then
     copy = {}

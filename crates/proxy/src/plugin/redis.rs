@@ -10,7 +10,7 @@ const LONGEST: usize = 1 << 20;
 const MOST_WORDS: usize = 1024;
 
 /// Commands that wait, or change the connection: all calls of a worker share it.
-const REFUSED: [&str; 27] = [
+const REFUSED: [&str; 32] = [
     "AUTH",
     "BLMOVE",
     "BLMPOP",
@@ -21,6 +21,7 @@ const REFUSED: [&str; 27] = [
     "BZPOPMAX",
     "BZPOPMIN",
     "CLIENT",
+    "DEBUG",
     "DISCARD",
     "EXEC",
     "HELLO",
@@ -28,12 +29,16 @@ const REFUSED: [&str; 27] = [
     "MULTI",
     "PSUBSCRIBE",
     "PSYNC",
+    "PUNSUBSCRIBE",
     "QUIT",
+    "REPLCONF",
     "RESET",
     "SELECT",
     "SSUBSCRIBE",
     "SUBSCRIBE",
+    "SUNSUBSCRIBE",
     "SYNC",
+    "UNSUBSCRIBE",
     "UNWATCH",
     "WAIT",
     "WAITAOF",

@@ -356,10 +356,9 @@ impl World {
                     peer: None,
                 }])
             }
-            Query::Credentials { .. }
-            | Query::Page { .. }
-            | Query::Http(_)
-            | Query::Redis(_) => Answer::Failed,
+            Query::Credentials { .. } | Query::Page { .. } | Query::Http(_) | Query::Redis(_) => {
+                Answer::Failed
+            }
         }
     }
 

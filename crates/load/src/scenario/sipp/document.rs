@@ -519,17 +519,18 @@ impl<'f> Element<'f> {
             None => (text.strip_prefix('+').unwrap_or(text), false),
         };
         let lower = digits.to_ascii_lowercase();
-        let number = match (lower.strip_prefix("0x"), lower.strip_prefix('0')) {
-            (Some(digits), _) => i64::from_str_radix(digits, 16),
-            (None, Some(digits)) if !digits.is_empty() => i64::from_str_radix(digits, 8),
+        let size = match (lower.strip_prefix("0x"), lower.strip_prefix('0')) {
+            (Some(digits), _) => u64::from_str_radix(digits, 16),
+            (None, Some(digits)) if !digits.is_empty() => u64::from_str_radix(digits, 8),
             _ => digits.parse(),
         };
-        if number.is_err() {
+        // Digits have no second sign.
+        let number = size.ok().filter(|_| !digits.starts_with('+'));
+        let number = number.and_then(|size| i64::try_from(size).ok());
+        if number.is_none() {
             self.refuse(name, "a whole number");
         }
-        number
-            .ok()
-            .map(|number| if is_negative { -number } else { number })
+        number.map(|number| if is_negative { -number } else { number })
     }
 
     /// An attribute that is a number with a fraction.

@@ -22,7 +22,7 @@ fn what_never_ends_is_cut_off_and_answered_500() {
         "(('a'):rep(40)):match(('a?'):rep(40) .. ('a'):rep(41))",
         "('x'):gsub('', function() while true do end end)",
         "local s = ('x'):rep(1e6) while true do s = s:gsub('x', 'x') end",
-        "table.sort(setmetatable({}, { __len = function() return 1e6 end, __index = function() return 1 end }), function() while true do end end)",
+        "table.sort({ 1, 2, 3 }, function() while true do end end)",
         "load(function() while true do end end)",
         "for _ in ('x'):rep(1e5):gmatch('') do local _ = ('x'):rep(1000) end",
         "while true do tandem.json.decode('[1, 2, 3]') end",

@@ -159,7 +159,7 @@ impl Store {
             Query::Credentials { .. } => Answer::Credentials(None),
             Query::Page { .. } | Query::Resolve(_) | Query::Http(_) | Query::Redis(_) => {
                 Answer::Failed
-            },
+            }
         }
     }
 }

@@ -145,6 +145,7 @@ pub(super) const TABLE: &[Entry] = &[
         "tandem m3ua as --config asp1.toml --send 1000/s --to 2-45-3 --si isup",
         "needs a configuration, and a gateway",
     ),
+    run("tandem m3ua perf --rate 10000/s --duration 10s --fail-over").change(&[("10000/s", "1000/s"), ("10s", "1s")]),
     // tandem sctp
     parsed("tandem phone sip:bob@127.0.0.1 --listen udp:127.0.0.1:5070 --answer --echo", "waits for a call"),
     parsed(
@@ -152,6 +153,8 @@ pub(super) const TABLE: &[Entry] = &[
         "needs somebody to call; run by the tests of the phone",
     ),
     parsed("tandem phone sip:alice@127.0.0.1 --answer --echo", "waits for a call"),
+    parsed("tandem phone sip:alice@127.0.0.1 --expect menu.toml", "needs a scenario, and somebody to call"),
+    parsed("tandem phone", "is a screen, and needs a terminal"),
     parsed(
         "tandem phone sip:alice@example.org --via 'sip:10.0.0.1;transport=sctp' --register --answer",
         "needs a registrar",
@@ -240,6 +243,9 @@ pub(super) const TABLE: &[Entry] = &[
     run("ssh server tcpdump -w - port 5060 | tandem capture analyze -")
         .change(&[("ssh server tcpdump -w - port 5060", "cat calls.pcap")])
         .with_calls(),
+    parsed("tandem capture view calls.pcap", "is a screen, and needs a terminal"),
+    parsed("tandem capture view server.pcap caller.pcap callee.pcap", "is a screen, and needs a terminal"),
+    run("tandem capture live --hep udp:0.0.0.0:9060").change(&[("udp:0.0.0.0:9060", "udp:127.0.0.1:0")]).until("listening on"),
     run("tandem capture live -i eth0").change(&[("eth0", "lo")]).until("listening on"),
     run("tandem capture live -i any --filter 'port 5060 and not host 10.0.0.9'").until("listening on"),
     run("tandem capture live -i eth0 --duration 10min --html calls.html > tables.txt")
@@ -401,6 +407,8 @@ pub(super) const TABLE: &[Entry] = &[
     parsed("tandem net rule add SOURCE DESTINATION [OPTIONS]", "it is a synopsis"),
     // tandem perf
     run("tandem perf server").until("listening on sctp"),
+    parsed("tandem perf -s", "listens on all addresses"),
+    parsed("tandem perf -c 192.168.1.7 -t 5 -P 4 -R", ELSEWHERE),
     run("tandem perf server --listen udp:0.0.0.0 --listen tcp:0.0.0.0 --listen sctp:0.0.0.0").until("listening on sctp"),
     run("tandem perf server --listen tcp:0.0.0.0 --listen udp:0.0.0.0 --listen sctp:0.0.0.0").until("listening on sctp"),
     run("tandem perf server --listen sctp:10.0.0.1,10.1.0.1:9000 --over ip")

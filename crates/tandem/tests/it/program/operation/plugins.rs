@@ -148,7 +148,12 @@ fn a_script_is_exchanged_while_a_call_rings() {
     let other = Phone::new(&proxy, "carol");
     let said = |call: &str| {
         let response = other.ask("MESSAGE", "sip:bob@127.0.0.1", "bob", call, "");
-        response.text().lines().next().unwrap_or_default().to_owned()
+        response
+            .text()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     };
     assert_eq!(said("m1"), "SIP/2.0 480 old");
 
@@ -189,17 +194,29 @@ fn check_shows_mistakes_and_doubts_and_test_runs_tests() {
             + &String::from_utf8_lossy(&output.stderr);
         (output.status.code(), text)
     };
-    write("tandem.toml", &configuration("[[plugin]]\nfile = \"x.lua\"\n"));
-    write("x.lua", "function on_request(request)\n  requets:reply(480)\nend\n");
+    write(
+        "tandem.toml",
+        &configuration("[[plugin]]\nfile = \"x.lua\"\n"),
+    );
+    write(
+        "x.lua",
+        "function on_request(request)\n  requets:reply(480)\nend\n",
+    );
     let (code, text) = run(&["check", "--config", "tandem.toml"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("x.lua:2: warning: requets"), "{text}");
-    write("x.lua", "function on_request(request)\n  request:reply(480\nend\n");
+    write(
+        "x.lua",
+        "function on_request(request)\n  request:reply(480\nend\n",
+    );
     let (code, text) = run(&["check", "--config", "tandem.toml"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("x.lua:3: "), "{text}");
 
-    write("x.lua", "function on_request(request) request:reply(480) end");
+    write(
+        "x.lua",
+        "function on_request(request) request:reply(480) end",
+    );
     write(
         "x_test.lua",
         "function test_one() assert(simulate():send('OPTIONS sip:bob@example.com')[1].status == 480) end
@@ -208,7 +225,10 @@ fn check_shows_mistakes_and_doubts_and_test_runs_tests() {
     let (code, text) = run(&["test", "x.lua"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("x: test_one ... ok"), "{text}");
-    assert!(text.contains("x: test_two ... FAILED: x_test.lua:2: as it should"), "{text}");
+    assert!(
+        text.contains("x: test_two ... FAILED: x_test.lua:2: as it should"),
+        "{text}"
+    );
 }
 
 /// Who lets in everybody is told so, and what to do; who listens on loopback is not.
