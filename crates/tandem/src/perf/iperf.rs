@@ -23,7 +23,7 @@ enum Meaning {
 }
 
 /// The short and the long form (iperf3(1)).
-const OPTIONS: [(&str, &str, Meaning); 17] = [
+const OPTIONS: [(&str, &str, Meaning); 18] = [
     ("-s", "--server", Meaning::Server),
     ("-c", "--client", Meaning::Client),
     ("-p", "--port", Meaning::Port),
@@ -40,6 +40,7 @@ const OPTIONS: [(&str, &str, Meaning); 17] = [
     ("-1", "--one-off", Meaning::Flag("--one-off")),
     ("-i", "--interval", Meaning::Interval),
     ("-J", "--json", Meaning::Json),
+    ("-h", "--help", Meaning::Flag("--help")),
     ("", "--bidir", Meaning::Missing),
 ];
 
@@ -57,9 +58,10 @@ pub(crate) fn spelled_out(arguments: Vec<OsString>) -> Result<Vec<OsString>, Str
     let Some([program, "perf", options @ ..]) = words.as_deref() else {
         return Ok(arguments);
     };
-    let begins = options.first().is_some_and(|first| first.starts_with('-'));
-    let is_ours = |word: &str| ["-h", "--help", "-V", "--version"].contains(&word);
-    if !begins || options.iter().any(|word| is_ours(word)) {
+    let is_theirs = |first: &&str| {
+        first.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(first)
+    };
+    if !options.first().is_some_and(is_theirs) {
         return Ok(arguments);
     }
     let ours = translated(options)?;
