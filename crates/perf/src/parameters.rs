@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sctp_net::{CongestionControl, Profile, StreamScheduler};
+use sctp_net::{BufferSplitting, CongestionControl, PathScheduler, Profile, StreamScheduler};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Bitrate, Protocol};
@@ -90,6 +90,30 @@ pub struct TestParameters {
         deserialize_with = "from_name"
     )]
     pub congestion: Option<CongestionControl>,
+    /// SCTP sends over all paths at a time, with this congestion controller; `None`: over one.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "to_name",
+        deserialize_with = "from_name"
+    )]
+    pub cmt: Option<CongestionControl>,
+    /// Which of several paths of SCTP takes the next packet; `None` for the default one.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "to_name",
+        deserialize_with = "from_name"
+    )]
+    pub path_scheduler: Option<PathScheduler>,
+    /// Which buffers of SCTP the paths share; `None` for the default.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "to_name",
+        deserialize_with = "from_name"
+    )]
+    pub buffer_splitting: Option<BufferSplitting>,
     /// Whether SCTP messages of different streams are interleaved (RFC 8260).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interleave: bool,
@@ -118,6 +142,9 @@ impl TestParameters {
             scheduler: None,
             profile: None,
             congestion: None,
+            cmt: None,
+            path_scheduler: None,
+            buffer_splitting: None,
             interleave: false,
             lifetime: None,
         }
@@ -169,14 +196,22 @@ impl TestParameters {
         let is_extended = self.scheduler.is_some()
             || self.profile.is_some()
             || self.congestion.is_some()
+            || self.cmt.is_some()
             || self.interleave
             || self.lifetime.is_some();
         if self.protocol != Protocol::Sctp && is_extended {
             return Err(format!(
-                "{} has no scheduler, profile, congestion controller, interleaving or lifetime of messages: \
+                "{} has no scheduler, profile, congestion controller, cmt, interleaving or lifetime of messages: \
                  those are sctp's",
                 self.protocol
             ));
+        }
+        if self.cmt.is_some() && self.congestion.is_some() {
+            return Err("cmt names the congestion controller already".into());
+        }
+        if self.cmt.is_none() && (self.path_scheduler.is_some() || self.buffer_splitting.is_some())
+        {
+            return Err("several paths are used at a time only with cmt".into());
         }
         if self.protocol == Protocol::Udp && self.nodelay {
             return Err("udp holds nothing back: nodelay is for tcp and sctp".into());
@@ -309,6 +344,9 @@ mod tests {
             "scheduler",
             "profile",
             "congestion",
+            "cmt",
+            "path_scheduler",
+            "buffer_splitting",
             "interleave",
             "lifetime",
         ] {
@@ -319,7 +357,17 @@ mod tests {
         parameters.congestion = Some(CongestionControl::Cubic);
         parameters.interleave = true;
         parameters.lifetime = Some(Duration::from_millis(200));
-        for parameters in [parameters, serde_json::from_str(&plain).unwrap()] {
+        let mut on_all_paths = TestParameters::new(Protocol::Sctp);
+        on_all_paths.path_scheduler = Some(PathScheduler::Ecf);
+        assert!(on_all_paths.check().unwrap_err().contains("cmt"));
+        on_all_paths.cmt = Some(CongestionControl::Olia);
+        on_all_paths.buffer_splitting = Some(BufferSplitting::Both);
+        assert_eq!(on_all_paths.check(), Ok(()));
+        for parameters in [
+            parameters,
+            on_all_paths,
+            serde_json::from_str(&plain).unwrap(),
+        ] {
             let text = serde_json::to_string(&parameters).unwrap();
             assert_eq!(
                 serde_json::from_str::<TestParameters>(&text).unwrap(),

@@ -11,7 +11,7 @@ use ::perf::{
 };
 use clap::Args;
 use report::{Document, Machine};
-use sctp_net::{CongestionControl, Profile, StreamScheduler};
+use sctp_net::{BufferSplitting, CongestionControl, PathScheduler, Profile, StreamScheduler};
 use serde::Serialize;
 
 use super::output::{Progress, check_writable, print, print_line, usage_error, write};
@@ -85,6 +85,23 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", help_heading = "SCTP")]
     congestion: Option<CongestionControl>,
 
+    /// Send over all paths of the association at a time, with this congestion controller
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "congestion",
+        help_heading = "SCTP"
+    )]
+    cmt: Option<CongestionControl>,
+
+    /// Which path takes the next packet: round-robin, min-rtt, ecf, blest or redundant [default: ecf]
+    #[arg(long, value_name = "NAME", requires = "cmt", help_heading = "SCTP")]
+    path_scheduler: Option<PathScheduler>,
+
+    /// Which buffers the paths share: none, send, receive or both [default: none]
+    #[arg(long, value_name = "NAME", requires = "cmt", help_heading = "SCTP")]
+    buffer_splitting: Option<BufferSplitting>,
+
     /// Interleave SCTP messages of different streams (I-DATA, RFC 8260)
     #[arg(long, help_heading = "SCTP")]
     interleave: bool,
@@ -144,6 +161,9 @@ struct Parameters {
     scheduler: Option<String>,
     profile: Option<String>,
     congestion: Option<String>,
+    cmt: Option<String>,
+    path_scheduler: Option<String>,
+    buffer_splitting: Option<String>,
     interleave: bool,
     lifetime_ms: Option<f64>,
 }
@@ -219,6 +239,9 @@ fn test(arguments: &Arguments) -> TestParameters {
         scheduler: arguments.scheduler,
         profile: arguments.profile,
         congestion: arguments.congestion,
+        cmt: arguments.cmt,
+        path_scheduler: arguments.path_scheduler,
+        buffer_splitting: arguments.buffer_splitting,
         interleave: arguments.interleave,
         lifetime: arguments.lifetime,
     }
@@ -248,6 +271,9 @@ fn document(config: &ClientConfig, run: &TestResult) -> anyhow::Result<String> {
         scheduler: test.scheduler.map(|scheduler| scheduler.to_string()),
         profile: test.profile.map(|profile| profile.to_string()),
         congestion: test.congestion.map(|congestion| congestion.to_string()),
+        cmt: test.cmt.map(|congestion| congestion.to_string()),
+        path_scheduler: test.path_scheduler.map(|scheduler| scheduler.to_string()),
+        buffer_splitting: test.buffer_splitting.map(|splitting| splitting.to_string()),
         interleave: test.interleave,
         lifetime_ms: test.lifetime.map(|lifetime| lifetime.as_secs_f64() * 1e3),
     };

@@ -408,6 +408,10 @@ pub(super) const TABLE: &[Entry] = &[
     // tandem perf
     run("tandem perf server").until("listening on sctp"),
     parsed("tandem perf -s", "listens on all addresses"),
+    run("tandem perf client sctp:10.0.0.1,10.1.0.1 --cmt olia --path-scheduler ecf --buffer-splitting both")
+        .change(&[("sctp:10.0.0.1,10.1.0.1", "sctp:127.0.0.1")])
+        .more(" --seconds 0.5")
+        .beside(PERF),
     parsed("tandem perf -c 192.168.1.7 -t 5 -P 4 -R", ELSEWHERE),
     run("tandem perf server --listen udp:0.0.0.0 --listen tcp:0.0.0.0 --listen sctp:0.0.0.0").until("listening on sctp"),
     run("tandem perf server --listen tcp:0.0.0.0 --listen udp:0.0.0.0 --listen sctp:0.0.0.0").until("listening on sctp"),
