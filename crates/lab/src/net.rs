@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use sctp_net::{DEFAULT_ENCAPSULATION_PORT, RawCarrierConfig, Stack, Tap, UdpCarrierConfig};
+use sctp_net::{
+    Association, ConnectTo, DEFAULT_ENCAPSULATION_PORT, Endpoint, RawCarrierConfig, Stack, Tap,
+    UdpCarrierConfig,
+};
 
 use crate::context::Context;
 
@@ -102,6 +105,31 @@ pub(crate) fn sctp_stack(addresses: Vec<IpAddr>, tap: Option<Tap>) -> io::Result
         segmentation_offload: false,
         ..UdpCarrierConfig::new(first)
     })
+}
+
+/// How long a receiver that does not answer is asked again.
+const UNTIL_REACHED: Duration = Duration::from_secs(10);
+
+/// An association with a receiver that may not be there yet: it is asked again.
+pub(crate) async fn connected(
+    endpoint: &Endpoint,
+    to: IpAddr,
+    port: u16,
+) -> anyhow::Result<Association> {
+    let give_up = Instant::now() + UNTIL_REACHED;
+    loop {
+        let to = ConnectTo {
+            addresses: vec![to],
+            port,
+            encapsulation_port: None,
+            config: None,
+        };
+        match endpoint.connect_to(to).await {
+            Ok(association) => return Ok(association),
+            Err(error) if Instant::now() > give_up => return Err(error.into()),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
 }
 
 /// Says that something is over when it is dropped, and so also when who does it breaks down.

@@ -13,14 +13,14 @@ use capture::{EventKind, Reader};
 use link::LinkConfig;
 use rand::Rng;
 use sctp::packet::Chunk;
-use sctp_net::{Association, ConnectTo, Endpoint, Notification, SendInfo, Stack, Tap};
+use sctp_net::{Endpoint, Notification, SendInfo, Stack, Tap};
 use testbed::{Testbed, Topology, ready_made};
 use tokio::time::{MissedTickBehavior, interval_at, timeout_at};
 
 use super::cut::{DELAY, MESSAGE, Observation, PACKETS, SILENCE, SentChunk, chunks_of_packet};
 use super::timing::{INTERVAL, LOOK, Timing};
 use crate::context::Context;
-use crate::net::{joined, runtime, sctp_stack};
+use crate::net::{connected, joined, runtime, sctp_stack};
 
 const PORT: u16 = 5060;
 
@@ -117,7 +117,7 @@ async fn send(
     let (_stack, endpoint) = endpoint(testbed.addresses("client"), timing, Some(tap.clone()))?;
     let server = testbed.addresses("server");
     let primary = *server.first().context("the server has addresses")?;
-    let association = connected(&endpoint, primary).await?;
+    let association = connected(&endpoint, primary, PORT).await?;
     let notifications = association.notifications();
     let mut observation = Observation {
         timing: timing.clone(),
@@ -173,24 +173,6 @@ async fn send(
     let _ = timeout_at(end, association.shutdown()).await;
     tap.flush()?;
     Ok(observation)
-}
-
-/// The receiver may not be there yet: it is asked again.
-async fn connected(endpoint: &Endpoint, primary: IpAddr) -> anyhow::Result<Association> {
-    let give_up = Instant::now() + TIMEOUT;
-    loop {
-        let to = ConnectTo {
-            addresses: vec![primary],
-            port: PORT,
-            encapsulation_port: None,
-            config: None,
-        };
-        match endpoint.connect_to(to).await {
-            Ok(association) => return Ok(association),
-            Err(error) if Instant::now() > give_up => return Err(error.into()),
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
 }
 
 /// The DATA chunks that went to the server's addresses, from a capture.

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use bytes::Bytes;
 use rand::Rng;
-use sctp_net::{Association, ConnectTo, Endpoint, SendInfo, Stack};
+use sctp_net::{Endpoint, SendInfo, Stack};
 use testbed::{Testbed, Topology, ready_made};
 use tokio::time::timeout;
 
 use super::ways::{MESSAGE, SetUp, Way};
 use super::{Carried, WARM};
 use crate::context::Context;
-use crate::net::{joined, runtime, sctp_stack};
+use crate::net::{connected, joined, runtime, sctp_stack};
 
 const PORT: u16 = 5060;
 
@@ -110,7 +110,7 @@ async fn send(
     unordered: bool,
     lasts: Duration,
 ) -> anyhow::Result<u64> {
-    let association = connected(endpoint, to).await?;
+    let association = connected(endpoint, to, PORT).await?;
     let until = Instant::now() + WARM + lasts + Duration::from_millis(500);
     let payload = Bytes::from(vec![0; MESSAGE]);
     while Instant::now() < until {
@@ -125,22 +125,4 @@ async fn send(
     let statistics = stack.statistics().await;
     association.abort(b"done");
     Ok(statistics.sctp.retransmitted_fast)
-}
-
-/// The receiver may not be there yet: it is asked again.
-async fn connected(endpoint: &Endpoint, to: IpAddr) -> anyhow::Result<Association> {
-    let give_up = Instant::now() + TIMEOUT;
-    loop {
-        let to = ConnectTo {
-            addresses: vec![to],
-            port: PORT,
-            encapsulation_port: None,
-            config: None,
-        };
-        match endpoint.connect_to(to).await {
-            Ok(association) => return Ok(association),
-            Err(error) if Instant::now() > give_up => return Err(error.into()),
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
 }
