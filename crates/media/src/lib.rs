@@ -22,6 +22,7 @@ pub mod resample;
 pub mod rtcp;
 pub mod rtp;
 pub mod sender;
+pub mod srtp;
 pub mod telephone_event;
 pub mod time_scale;
 pub mod tones;

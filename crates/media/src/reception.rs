@@ -31,7 +31,8 @@ pub struct Reception {
     reordered: u64,
     /// What was counted before the source began anew.
     earlier: Counts,
-    last: Option<(Instant, u32)>,
+    last_arrival: Option<Instant>,
+    last_timestamp: u32,
     /// Ticks of the timestamp.
     jitter: f64,
     jitter_max: f64,
@@ -89,7 +90,8 @@ impl Reception {
             duplicates: 0,
             reordered: 0,
             earlier: Counts::default(),
-            last: None,
+            last_arrival: None,
+            last_timestamp: 0,
             jitter: 0.0,
             jitter_max: 0.0,
         };
@@ -99,9 +101,19 @@ impl Reception {
         reception
     }
 
-    /// A packet came. This is `update_seq` of RFC 3550 appendix A.1, which takes no notice of copies, and the
-    /// estimate of appendix A.8.
+    /// A packet came: it is [counted](Reception::counted), and [jitter](Reception::measure_jitter) is measured.
     pub fn arrived(&mut self, now: Instant, sequence: u16, timestamp: u32) -> Arrival {
+        let arrival = self.counted(sequence);
+        if arrival != Arrival::NotValid {
+            let before = self.last_arrival.replace(now);
+            let elapsed = before.map(|before| now.saturating_duration_since(before));
+            self.measure_jitter(elapsed, timestamp);
+        }
+        arrival
+    }
+
+    /// A packet with this number came. This is `update_seq` of RFC 3550 appendix A.1, which takes no notice of copies.
+    pub fn counted(&mut self, sequence: u16) -> Arrival {
         if self.probation > 0 {
             if sequence == self.highest.wrapping_add(1) {
                 self.probation -= 1;
@@ -148,10 +160,21 @@ impl Reception {
         }
         self.received += 1;
         self.duplicates += u64::from(is_copy);
-        self.measure_jitter(now, timestamp);
         match is_copy {
             true => Arrival::Copy,
             false => Arrival::New,
+        }
+    }
+
+    /// The estimate of RFC 3550 appendix A.8, with a packet so long after the one that was measured last; `None` where this is the
+    /// first one. Times are not rounded to ticks, of which one is 125 µs.
+    pub fn measure_jitter(&mut self, elapsed: Option<Duration>, timestamp: u32) {
+        let before = std::mem::replace(&mut self.last_timestamp, timestamp);
+        if let Some(elapsed) = elapsed {
+            let sent = timestamp.wrapping_sub(before) as i32;
+            let difference = elapsed.as_secs_f64() * f64::from(self.clock_rate) - f64::from(sent);
+            self.jitter += (difference.abs() - self.jitter) / 16.0;
+            self.jitter_max = self.jitter_max.max(self.jitter);
         }
     }
 
@@ -228,17 +251,6 @@ impl Reception {
         }
         let highest = i64::from(self.cycles) << 16 | i64::from(self.highest);
         u64::try_from(highest - i64::from(self.base) + 1).unwrap_or(0)
-    }
-
-    /// Appendix A.8. The arrival is not rounded to ticks, of which one is 125 µs.
-    fn measure_jitter(&mut self, now: Instant, timestamp: u32) {
-        if let Some((before, timestamp_before)) = self.last.replace((now, timestamp)) {
-            let arrivals = now.saturating_duration_since(before).as_secs_f64();
-            let sent = timestamp.wrapping_sub(timestamp_before) as i32;
-            let difference = arrivals * f64::from(self.clock_rate) - f64::from(sent);
-            self.jitter += (difference.abs() - self.jitter) / 16.0;
-            self.jitter_max = self.jitter_max.max(self.jitter);
-        }
     }
 }
 

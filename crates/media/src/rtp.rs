@@ -30,6 +30,29 @@ pub fn is_rtcp(octets: &[u8]) -> bool {
         .is_some_and(|second| (192..=223).contains(second))
 }
 
+/// Octets of a packet's header with contributing sources and extension, all of which are there. `None` when it is no data
+/// packet (RFC 3550 section 5.1).
+pub fn header_octets(octets: &[u8]) -> Option<usize> {
+    let first = *octets.first()?;
+    if first & 0xc0 != VERSION_BITS || is_rtcp(octets) {
+        return None;
+    }
+    let mut end = 12 + usize::from(first & 0x0f) * 4;
+    if first & 0x10 != 0 {
+        // Two octets that the profile defines, then the length in words (RFC 3550 section 5.3.1).
+        let mut words = octets.get(end + 2..end + 4)?;
+        end += 4 + 4 * usize::from(words.try_get_u16().ok()?);
+    }
+    (octets.len() >= end).then_some(end)
+}
+
+/// The source of a data packet, and its number (RFC 3550 section 5.1).
+pub fn source_and_sequence(octets: &[u8]) -> Option<(u32, u16)> {
+    let mut sequence = octets.get(2..4)?;
+    let mut ssrc = octets.get(8..12)?;
+    Some((ssrc.try_get_u32().ok()?, sequence.try_get_u16().ok()?))
+}
+
 impl<'a> RtpPacket<'a> {
     /// Reads a packet; `None` when it fails one of the checks of RFC 3550 appendix A.1 that need no memory.
     pub fn read(octets: &'a [u8]) -> Option<RtpPacket<'a>> {
@@ -39,17 +62,7 @@ impl<'a> RtpPacket<'a> {
         let sequence = rest.try_get_u16().ok()?;
         let timestamp = rest.try_get_u32().ok()?;
         let ssrc = rest.try_get_u32().ok()?;
-        if first & 0xc0 != VERSION_BITS || is_rtcp(octets) {
-            return None;
-        }
-        let contributing = usize::from(first & 0x0f) * 4;
-        rest = rest.get(contributing..)?;
-        if first & 0x10 != 0 {
-            // Two octets that the profile defines, then the length in words (RFC 3550 section 5.3.1).
-            let _profile = rest.try_get_u16().ok()?;
-            let words = rest.try_get_u16().ok()?;
-            rest = rest.get(usize::from(words) * 4..)?;
-        }
+        rest = octets.get(header_octets(octets)?..)?;
         if first & 0x20 != 0 {
             let padding = usize::from(*rest.last()?);
             let payload = rest.len().checked_sub(padding)?;
