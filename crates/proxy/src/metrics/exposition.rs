@@ -4,58 +4,41 @@ mod next_hops;
 mod plugins;
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, LabelSetEncoder, NoLabelSet, text,
-};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
+use metrics_listener::{Buckets, Labels, Metrics, Observed, Page, SctpAssociation, used, write};
 use sip::Transport;
-use sip_net::{PathState, PathStatus, SctpAssociation, WireStatistics};
+use sip_net::WireStatistics;
 
-use super::process::Process;
 use crate::core::{Histogram, LATENCY_BOUNDS, METHOD_CLASSES, method_class_name};
 use crate::driver::{Direction, Observer, RESPONSE_CLASSES, Snapshot};
 
-impl Observer {
-    /// All metrics, in the text format of OpenMetrics 1.0.
-    pub async fn metrics(&self) -> String {
+impl Observed for Observer {
+    async fn metrics(&self) -> String {
         write(self.snapshot().await)
     }
-}
 
-/// Puts a snapshot into words.
-fn write(snapshot: Snapshot) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(snapshot));
-    let mut text = String::new();
-    // Only a writer can fail, and a string does not.
-    let _ = text::encode(&mut text, &registry);
-    text
-}
-
-impl Collector for Snapshot {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page(encoder);
-        self.messages(&mut page)?;
-        self.latencies(&mut page)?;
-        self.state(&mut page)?;
-        self.refusals(&mut page)?;
-        self.next_hops(&mut page)?;
-        self.members(&mut page)?;
-        self.names(&mut page)?;
-        self.wire(&mut page)?;
-        self.sctp(&mut page)?;
-        self.location(&mut page)?;
-        self.plugins(&mut page)?;
-        self.operation(&mut page)
+    async fn readiness(&self) -> Result<(), &'static str> {
+        Observer::readiness(self)
     }
 }
 
-/// The labels of a series: names, and values, which may be anything.
-type Labels<'a> = Vec<(&'static str, &'a str)>;
+impl Metrics for Snapshot {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        self.messages(page)?;
+        self.latencies(page)?;
+        self.state(page)?;
+        self.refusals(page)?;
+        self.next_hops(page)?;
+        self.members(page)?;
+        self.names(page)?;
+        self.wire(page)?;
+        self.sctp(page)?;
+        self.location(page)?;
+        self.plugins(page)?;
+        self.operation(page)
+    }
+}
 
 impl Snapshot {
     fn messages(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -137,12 +120,12 @@ impl Snapshot {
         page.histograms(
             "tandem_sip_first_response_seconds",
             "From a request to the first response other than 100, of requests forwarded or registered",
-            &latencies.first,
+            by_method(&latencies.first),
         )?;
         page.histograms(
             "tandem_sip_final_response_seconds",
             "From a request to its final response, of requests forwarded or registered",
-            &latencies.last,
+            by_method(&latencies.last),
         )
     }
 
@@ -297,83 +280,15 @@ impl Snapshot {
     }
 
     fn sctp(&self, page: &mut Page<'_>) -> fmt::Result {
-        let names: Vec<[String; 3]> = self.associations.iter().map(association_names).collect();
-        let each = |value: fn(&SctpAssociation) -> f64| {
-            let associations = self.associations.iter().zip(&names);
-            associations.map(move |(association, [id, local, remote])| {
-                let labels: Labels<'_> =
-                    vec![("association", id), ("local", local), ("remote", remote)];
-                (labels, value(association))
-            })
-        };
-        page.gauges(
-            "tandem_sctp_association_outstanding_bytes",
-            "Octets of DATA chunks in flight",
-            each(|association| association.status.outstanding_bytes as f64),
-        )?;
-        page.gauges(
-            "tandem_sctp_association_send_buffer_bytes",
-            "Octets of user messages that wait to be sent or acknowledged",
-            each(|association| association.status.send_buffer_bytes as f64),
-        )?;
-        page.gauges(
-            "tandem_sctp_association_peer_window_bytes",
-            "The peer's receive window",
-            each(|association| f64::from(association.status.peer_rwnd)),
-        )?;
-        page.gauges(
-            "tandem_sctp_association_retransmitted_chunks",
-            "DATA chunks retransmitted since the association began",
-            each(|association| {
-                let statistics = &association.statistics;
-                (statistics.retransmitted_by_timeout + statistics.retransmitted_fast) as f64
-            }),
-        )?;
-        page.gauge(
-            "tandem_sctp_associations_left_out",
-            "Established associations that are not shown",
-            self.associations_left_out as f64,
-        )?;
-        self.sctp_paths(page, &names)
-    }
-
-    fn sctp_paths(&self, page: &mut Page<'_>, names: &[[String; 3]]) -> fmt::Result {
-        let mut paths = Vec::new();
-        for (association, [id, ..]) in self.associations.iter().zip(names) {
-            for path in &association.status.paths {
-                paths.push((id.as_str(), path.address.remote.to_string(), path));
-            }
-        }
-        let mut gauges = |name, help, value: fn(&PathStatus) -> f64| {
-            let series = paths.iter().map(|(id, address, path)| {
-                let labels: Labels<'_> = vec![("association", id), ("address", address)];
-                (labels, value(path))
-            });
-            page.gauges(name, help, series)
-        };
-        gauges(
-            "tandem_sctp_path_active",
-            "1 while the path is usable",
-            |path| f64::from(u8::from(path.state == PathState::Active)),
-        )?;
-        gauges(
-            "tandem_sctp_path_rtt_seconds",
-            "Smoothed round-trip time; 0 before the first measurement",
-            |path| path.srtt.unwrap_or_default().as_secs_f64(),
-        )?;
-        gauges(
-            "tandem_sctp_path_rto_seconds",
-            "Retransmission timeout",
-            |path| path.rto.as_secs_f64(),
-        )?;
-        gauges(
-            "tandem_sctp_path_congestion_window_bytes",
-            "Congestion window",
-            |path| path.cwnd as f64,
-        )?;
-        gauges("tandem_sctp_path_errors", "Errors in a row", |path| {
-            f64::from(path.error_count)
-        })
+        let shown = self.associations.iter().map(|association| SctpAssociation {
+            name: association.connection.0.to_string(),
+            local: association.local.to_string(),
+            remote: association.remote.to_string(),
+            status: association.status.clone(),
+            statistics: association.statistics,
+        });
+        let shown: Vec<SctpAssociation> = shown.collect();
+        page.sctp(&shown, self.associations_left_out)
     }
 
     fn location(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -445,32 +360,7 @@ impl Snapshot {
             "1 while the location store loses changes",
             f64::from(u8::from(self.is_store_failing)),
         )?;
-        let process = Process::now(self.started);
-        page.seconds(
-            "process_cpu_seconds",
-            "CPU time of all threads",
-            process.cpu,
-        )?;
-        if let Some(bytes) = process.resident_bytes {
-            page.gauge(
-                "process_resident_memory_bytes",
-                "Resident memory",
-                bytes as f64,
-            )?;
-        }
-        if let Some(descriptors) = process.descriptors {
-            page.gauge(
-                "process_open_fds",
-                "Open file descriptors",
-                descriptors as f64,
-            )?;
-        }
-        let started = process.started.duration_since(SystemTime::UNIX_EPOCH);
-        page.gauge(
-            "process_start_time_seconds",
-            "When the server was started",
-            started.unwrap_or_default().as_secs_f64(),
-        )
+        page.process(self.started)
     }
 }
 
@@ -549,13 +439,6 @@ const WIRE_COUNTERS: [WireCounter; 15] = [
     ),
 ];
 
-/// What of a list has been counted at all: series that never were anything are left out.
-fn used<'a>(
-    series: impl IntoIterator<Item = (Labels<'a>, u64)>,
-) -> impl Iterator<Item = (Labels<'a>, u64)> {
-    series.into_iter().filter(|(_, count)| *count > 0)
-}
-
 fn transport_name(transport: Transport) -> &'static str {
     match transport {
         Transport::Udp => "udp",
@@ -568,114 +451,20 @@ fn transport_name(transport: Transport) -> &'static str {
     }
 }
 
-/// What an association is called: its number, and its ends.
-fn association_names(association: &SctpAssociation) -> [String; 3] {
-    [
-        association.connection.0.to_string(),
-        association.local.to_string(),
-        association.remote.to_string(),
-    ]
-}
-
-/// A page of metrics that is being written.
-struct Page<'a>(DescriptorEncoder<'a>);
-
-impl Page<'_> {
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.counters(name, help, [(Vec::new(), value)])
-    }
-
-    fn counters<'a>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = (Labels<'a>, u64)>,
-    ) -> fmt::Result {
-        let kind = MetricType::Counter;
-        let mut family = self.0.encode_descriptor(name, help, None, kind)?;
-        for (labels, value) in series {
-            family
-                .encode_family(&Written(labels))?
-                .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
-        }
-        Ok(())
-    }
-
-    fn seconds(&mut self, name: &str, help: &str, value: Duration) -> fmt::Result {
-        let kind = MetricType::Counter;
-        self.0
-            .encode_descriptor(name, help, None, kind)?
-            .encode_counter::<NoLabelSet, _, u64>(&value.as_secs_f64(), None)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.gauges(name, help, [(Vec::new(), value)])
-    }
-
-    fn gauges<'a>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = (Labels<'a>, f64)>,
-    ) -> fmt::Result {
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in series {
-            family
-                .encode_family(&Written(labels))?
-                .encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    /// Histograms by method, of those methods that there were.
-    fn histograms(
-        &mut self,
-        name: &str,
-        help: &str,
-        histograms: &[Histogram; METHOD_CLASSES],
-    ) -> fmt::Result {
-        let kind = MetricType::Histogram;
-        let mut family = self.0.encode_descriptor(name, help, None, kind)?;
-        for (class, histogram) in histograms.iter().enumerate() {
-            let count: u64 = histogram.counts.iter().sum();
-            if count == 0 {
-                continue;
-            }
-            let bounds = LATENCY_BOUNDS.iter().map(Duration::as_secs_f64);
-            // The encoder's word for infinity.
-            let bounds = bounds.chain([f64::MAX]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts).collect();
-            let labels = vec![("method", method_class_name(class))];
-            family
-                .encode_family(&Written(labels))?
-                .encode_histogram::<NoLabelSet>(
-                    histogram.sum.as_secs_f64(),
-                    count,
-                    &buckets,
-                    None,
-                )?;
-        }
-        Ok(())
-    }
-}
-
-/// Labels whose values are written so that they can be read again, whatever they are: the encoder does
-/// not see to that.
-#[derive(Debug)]
-struct Written<'a>(Labels<'a>);
-
-impl EncodeLabelSet for Written<'_> {
-    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
-        let labels: Vec<(&str, String)> = self
-            .0
-            .iter()
-            .map(|(name, value)| {
-                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-                (*name, value.replace('\n', "\\n"))
-            })
-            .collect();
-        labels.as_slice().encode(encoder)
-    }
+/// Histograms by method, of those methods that there were.
+fn by_method(
+    histograms: &[Histogram; METHOD_CLASSES],
+) -> impl Iterator<Item = (Labels<'static>, Buckets)> {
+    let classes = histograms.iter().enumerate();
+    let used = classes.filter(|(_, histogram)| histogram.counts.iter().any(|count| *count > 0));
+    used.map(|(class, histogram)| {
+        let bounds = LATENCY_BOUNDS.iter().map(Duration::as_secs_f64);
+        // The encoder's word for infinity.
+        let bounds = bounds.chain([f64::MAX]);
+        let buckets = Buckets {
+            sum: histogram.sum.as_secs_f64(),
+            counts: bounds.zip(histogram.counts).collect(),
+        };
+        (vec![("method", method_class_name(class))], buckets)
+    })
 }

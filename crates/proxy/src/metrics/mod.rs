@@ -6,8 +6,6 @@
 //! associations are shown up to a limit.
 
 mod exposition;
-mod http;
-mod process;
 
 pub use crate::driver::Observer;
-pub use http::{BindError, MetricsListener};
+pub use metrics_listener::{BindError, MetricsListener, Observed};

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use metrics_listener::{Labels, Page};
 use sip_net::resolve::{HopFailure, HopHealth};
 
-use super::{Labels, Page, transport_name};
+use super::transport_name;
 use crate::core::{MemberHealth, MemberState};
 use crate::driver::Snapshot;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::Page;
 use crate::driver::Snapshot;
+use metrics_listener::Page;
 
 impl Snapshot {
     pub(super) fn plugins(&self, page: &mut Page<'_>) -> fmt::Result {

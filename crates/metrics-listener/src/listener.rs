@@ -1,4 +1,4 @@
-//! The HTTP listener of those who watch: `/metrics`, `/healthz`, `/readyz`.
+//! The HTTP listener of those who watch: `/metrics`, `/healthz`, `/readyz`, and documents of the server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,10 +9,37 @@ use bytes::Bytes;
 use http_body_util::Full;
 use http_listener::{HttpListener, Limits, host, is_address_or_localhost};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, REFRESH};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::driver::Observer;
+/// What is watched: a handle that is cheap to clone.
+pub trait Observed: Clone + Send + Sync + 'static {
+    /// All metrics, in the text format of OpenMetrics 1.0 ([`write`](crate::write)).
+    fn metrics(&self) -> impl Future<Output = String> + Send;
+
+    /// Whether new work may be sent here.
+    ///
+    /// # Errors
+    /// Why not, in a few words.
+    fn readiness(&self) -> impl Future<Output = Result<(), &'static str>> + Send;
+
+    /// Another document, by its path; none: there is no such.
+    fn document(&self, path: &str) -> impl Future<Output = Option<Document>> + Send {
+        let _ = path;
+        std::future::ready(None)
+    }
+}
+
+/// A document of a server beside its metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Its media type.
+    pub media_type: &'static str,
+    /// What is in it.
+    pub content: String,
+    /// After how many seconds a browser asks for it again.
+    pub refresh: Option<u32>,
+}
 
 const LIMITS: Limits = Limits {
     connections: 16,
@@ -60,11 +87,11 @@ impl MetricsListener {
     }
 
     /// Serves until it is dropped.
-    pub async fn serve(self, observer: Observer) {
+    pub async fn serve(self, observed: impl Observed) {
         let hosts: Arc<[String]> = self.hosts.into();
         let answer = move |request: Request<Incoming>| {
-            let (observer, hosts) = (observer.clone(), hosts.clone());
-            async move { answer(&request, &hosts, &observer).await }
+            let (observed, hosts) = (observed.clone(), hosts.clone());
+            async move { answer(&request, &hosts, &observed).await }
         };
         self.listener.serve(LIMITS, answer).await;
     }
@@ -73,7 +100,7 @@ impl MetricsListener {
 async fn answer(
     request: &Request<Incoming>,
     hosts: &[String],
-    observer: &Observer,
+    observed: &impl Observed,
 ) -> Response<Full<Bytes>> {
     let is_own = |name: &str| {
         is_address_or_localhost(name) || hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
@@ -91,20 +118,36 @@ async fn answer(
     }
     match request.uri().path() {
         "/metrics" => {
-            let mut response = text(StatusCode::OK, observer.metrics().await);
+            let mut response = text(StatusCode::OK, observed.metrics().await);
             let kind = HeaderValue::from_static(OPEN_METRICS);
             response.headers_mut().insert(CONTENT_TYPE, kind);
             response
         }
+        // That this is said is enough.
         "/healthz" => text(StatusCode::OK, "ok\n"),
-        "/readyz" => match observer.readiness() {
+        "/readyz" => match observed.readiness().await {
             Ok(()) => text(StatusCode::OK, "ready\n"),
             Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
         },
-        _ => text(
-            StatusCode::NOT_FOUND,
-            "only /metrics, /healthz and /readyz exist\n",
-        ),
+        path => match observed.document(path).await {
+            Some(document) => document.into_response(),
+            None => text(
+                StatusCode::NOT_FOUND,
+                "there is no such page; there are /metrics, /healthz and /readyz\n",
+            ),
+        },
+    }
+}
+
+impl Document {
+    fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = text(StatusCode::OK, self.content);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));
+        if let Some(seconds) = self.refresh {
+            headers.insert(REFRESH, HeaderValue::from(seconds));
+        }
+        response
     }
 }
 

@@ -6,19 +6,19 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 /// A snapshot of the process.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Process {
+pub(crate) struct Process {
     /// CPU time of all threads, in user and system mode.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
     /// Resident memory, in bytes; `None` where the system does not tell.
-    pub(super) resident_bytes: Option<u64>,
+    pub(crate) resident_bytes: Option<u64>,
     /// Open file descriptors; `None` where the system does not tell.
-    pub(super) descriptors: Option<u64>,
+    pub(crate) descriptors: Option<u64>,
     /// When it was started, as near as the first look at it.
-    pub(super) started: SystemTime,
+    pub(crate) started: SystemTime,
 }
 
 impl Process {
-    pub(super) fn now(started: SystemTime) -> Process {
+    pub(crate) fn now(started: SystemTime) -> Process {
         let status = std::fs::read_to_string("/proc/self/status").ok();
         let descriptors = std::fs::read_dir("/proc/self/fd").ok();
         Process {
