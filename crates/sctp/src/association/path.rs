@@ -57,8 +57,8 @@ pub(crate) struct Path {
     flight: usize,
     /// What the SACK that is being processed says of this path.
     sack: SackProgress,
-    /// When a chunk was sent, and the flight with it then: how long it takes will tell how fast the queue empties.
-    load: Option<(Instant, usize)>,
+    /// Of a burst: how long it takes will tell how fast the queue empties.
+    load: Option<Load>,
     /// The flight when the present sending opportunity began (section 6.1 D).
     burst_base: usize,
     t3_rtx: Option<Instant>,
@@ -74,6 +74,16 @@ pub(crate) struct Path {
     measurable_sent: Option<Instant>,
     heartbeats: Heartbeats,
     last_received: Option<Instant>,
+}
+
+/// What is in flight with a burst, that is with chunks that are sent at one time.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    sent: Instant,
+    /// Bytes in flight before the burst.
+    flight_before: usize,
+    /// Bytes of the burst that are acknowledged.
+    acknowledged: usize,
 }
 
 /// What a SACK says of a path, gathered chunk by chunk.
@@ -363,10 +373,14 @@ impl Path {
     /// A chunk goes out for the first time.
     pub(crate) fn chunk_sent(&mut self, now: Instant, chunk_size: usize) {
         self.account_for_idle_time(now);
+        self.load.get_or_insert(Load {
+            sent: now,
+            flight_before: self.flight,
+            acknowledged: 0,
+        });
         self.chunk_leaves(chunk_size);
         self.data_sent = Some(now);
         self.measurable_sent = Some(now);
-        self.load.get_or_insert((now, self.flight));
         self.start_t3_rtx(now);
     }
 
@@ -459,6 +473,11 @@ impl Path {
         }
         if chunk.measures {
             self.sack.measures_from = self.sack.measures_from.max(Some(chunk.sent));
+            if let Some(load) = &mut self.load
+                && load.sent == chunk.sent
+            {
+                load.acknowledged += chunk.chunk_size;
+            }
         }
     }
 
@@ -489,11 +508,12 @@ impl Path {
             } else {
                 self.rtt.observe(rtt);
             }
-            if let Some((at, flight)) = self.load.take_if(|(at, _)| *at <= sent)
-                && at == sent
+            if let Some(load) = self.load.take_if(|load| load.sent <= sent)
+                && load.sent == sent
             {
                 // An acknowledgement may be delayed. That must not be taken for a queue which every few bytes of
                 // a small chunk would make longer.
+                let flight = load.flight_before + load.acknowledged;
                 self.rtt.loaded(flight.max(self.pmdcs()));
             }
         }
@@ -548,18 +568,30 @@ impl Path {
     }
 
     /// What was `sent` here and not acknowledged yet holds up all that is sent on other paths, and goes out again there:
-    /// the window is reduced as for a loss, once in a round trip (Raiciu 2012).
-    pub(crate) fn penalise(&mut self, now: Instant, sent: Instant, coupled: &CoupledPaths) {
+    /// the window is reduced as for a loss, once in a round trip (Raiciu 2012). `is_lost` says that it counts as one.
+    pub(crate) fn penalise(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_lost: bool,
+        coupled: &CoupledPaths,
+    ) {
         self.rtt.takes_at_least(now.saturating_duration_since(sent));
         if self.penalised_until.is_none_or(|until| until <= now) {
             self.penalised_until = Some(now + self.round_trip());
-            self.reduce(now, coupled);
+            let conditions = conditions(now, &self.rtt, false, coupled);
+            self.congestion.on_penalty(is_lost, &conditions);
+            self.window_reduced(now);
         }
     }
 
     fn reduce(&mut self, now: Instant, coupled: &CoupledPaths) {
         let conditions = conditions(now, &self.rtt, false, coupled);
         self.congestion.on_congestion_event(&conditions);
+        self.window_reduced(now);
+    }
+
+    fn window_reduced(&mut self, now: Instant) {
         self.window_changed();
         self.reduced = Some(now);
     }
@@ -690,8 +722,7 @@ impl Path {
         if !window_probe {
             let conditions = conditions(now, &self.rtt, false, coupled);
             self.congestion.on_timeout(&conditions);
-            self.window_changed();
-            self.reduced = Some(now);
+            self.window_reduced(now);
         }
     }
 

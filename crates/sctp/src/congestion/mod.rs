@@ -79,6 +79,11 @@ pub(crate) trait CongestionController: fmt::Debug + Send {
     /// T3-rtx expired.
     fn on_timeout(&mut self, path: &PathConditions<'_>);
 
+    /// What was sent here holds up other paths, and goes out again on one of these: the window is reduced as for a loss
+    /// (Raiciu 2012, section 4.2). `is_lost` says that it is overdue: it counts as lost, which nothing else will find
+    /// out. That it had arrived is not found out either, so there is nothing to undo.
+    fn on_penalty(&mut self, is_lost: bool, path: &PathConditions<'_>);
+
     /// The latest loss or timeout was none: what the window was reduced for had arrived. The window is
     /// again at least what it was before (RFC 4015 section 3, RFC 9438 section 4.9).
     fn on_spurious_loss(&mut self);

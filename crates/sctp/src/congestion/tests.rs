@@ -118,6 +118,7 @@ enum Happening {
         in_recovery: bool,
     },
     Loss,
+    Penalty(bool),
     Timeout,
     SpuriousLoss,
     Idle,
@@ -163,6 +164,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
             }
         ),
         1 => Just(Happening::Loss),
+        1 => any::<bool>().prop_map(Happening::Penalty),
         1 => Just(Happening::Timeout),
         1 => Just(Happening::SpuriousLoss),
         1 => Just(Happening::Idle),
@@ -238,6 +240,7 @@ fn windows(
                 &path(in_recovery),
             ),
             Happening::Loss => controller.on_congestion_event(&path(false)),
+            Happening::Penalty(is_lost) => controller.on_penalty(is_lost, &path(false)),
             Happening::Timeout => controller.on_timeout(&path(false)),
             Happening::SpuriousLoss => controller.on_spurious_loss(),
             Happening::Idle => controller.on_idle(),
@@ -251,7 +254,10 @@ fn windows(
             controller.cwnd() <= u32::MAX as usize && controller.ssthresh() <= u32::MAX as usize,
             "{control}: within bounds"
         );
-        if matches!(happening, Happening::Loss | Happening::Timeout) {
+        if matches!(
+            happening,
+            Happening::Loss | Happening::Penalty(_) | Happening::Timeout
+        ) {
             assert!(
                 controller.cwnd() >= pmdcs,
                 "{control}: a packet of this size"
@@ -315,11 +321,7 @@ fn nothing_grows_in_recovery_or_while_the_window_is_not_used() {
 #[test]
 fn a_spurious_loss_gives_every_window_back() {
     for control in CongestionControl::ALL {
-        let mut controller = control.controller(1000, false);
-        for _ in 0..40 {
-            let full = acked(1000, controller.cwnd());
-            acknowledge(&mut *controller, full, false);
-        }
+        let mut controller = grown(control);
         let before = (controller.cwnd(), controller.ssthresh());
         assert!(before.0 >= 40_000, "{control}");
         lose(&mut *controller);
@@ -344,5 +346,75 @@ fn a_spurious_loss_gives_every_window_back() {
         controller.on_spurious_loss();
         controller.on_spurious_loss();
         assert!(controller.cwnd() > reduced, "{control}: once is enough");
+    }
+}
+
+/// A controller whose window has grown to some size.
+fn grown(control: CongestionControl) -> Box<dyn CongestionController> {
+    let mut controller = control.controller(1000, false);
+    for _ in 0..40 {
+        let full = acked(1000, controller.cwnd());
+        acknowledge(&mut *controller, full, false);
+    }
+    controller
+}
+
+#[test]
+fn a_penalty_counts_as_a_loss_only_where_something_is_overdue_and_is_not_undone() {
+    let penalise = |controller: &mut dyn CongestionController, is_lost| {
+        controller.on_penalty(is_lost, &unmeasured(false, &CoupledPaths::default()));
+    };
+    for control in CongestionControl::ALL {
+        let mut controller = grown(control);
+        let before = controller.cwnd();
+        penalise(&mut *controller, false);
+        let penalised = (controller.cwnd(), controller.ssthresh());
+        assert!(penalised.0 < before, "{control}");
+        assert_eq!(controller.acked_between_losses(), None, "{control}");
+        controller.on_spurious_loss();
+        assert_eq!(controller.cwnd(), penalised.0, "{control}");
+
+        for (is_lost, after) in [(false, Some(40_000)), (true, Some(30_250))] {
+            let mut controller = grown(control);
+            lose(&mut *controller);
+            let between = controller.acked_between_losses();
+            assert_eq!(between, Some(40_000), "{control}");
+            acknowledge(&mut *controller, acked(1000, 0), false);
+            penalise(&mut *controller, is_lost);
+            // Another 1000 bytes: (3 * 40,000 + 1000) / 4.
+            assert_eq!(controller.acked_between_losses(), after, "{control}");
+            assert!(controller.cwnd() < penalised.0, "{control}");
+            // The loss is undone, the penalty stays.
+            controller.on_spurious_loss();
+            let restored = (controller.cwnd(), controller.ssthresh());
+            assert_eq!(restored, penalised, "{control}");
+            let after = is_lost.then_some(41_000);
+            assert_eq!(controller.acked_between_losses(), after, "{control}");
+        }
+    }
+}
+
+#[test]
+fn timeouts_in_a_row_are_one_loss() {
+    for control in CongestionControl::ALL {
+        let mut controller = grown(control);
+        time_out(&mut *controller);
+        let coupled = controller.coupled();
+        for _ in 0..3 {
+            time_out(&mut *controller);
+        }
+        let between = controller.acked_between_losses();
+        assert_eq!(between, Some(40_000), "{control}");
+        let acked_between = |path: Option<CoupledPath>| path.map(|path| path.acked_between_losses);
+        assert_eq!(
+            acked_between(controller.coupled()),
+            acked_between(coupled),
+            "{control}"
+        );
+        acknowledge(&mut *controller, acked(1000, 1000), false);
+        time_out(&mut *controller);
+        let between = controller.acked_between_losses();
+        // (3 * 40,000 + 1000) / 4.
+        assert_eq!(between, Some(30_250), "{control}: another one");
     }
 }

@@ -121,6 +121,14 @@ impl Window {
         path.rtt.map(|rtt| self.with_srtt(rtt.smoothed))
     }
 
+    /// Something was lost: an interval between losses is over.
+    fn count_loss(&mut self) {
+        let acked = std::mem::take(&mut self.acked_since_loss);
+        self.acked_before_loss = acked;
+        let mean = self.mean_between_losses;
+        self.mean_between_losses = Some(mean.map_or(acked as f64, |mean| weigh(mean, acked)));
+    }
+
     fn acked_between_losses(&self) -> u64 {
         self.acked_since_loss.max(self.acked_before_loss)
     }
@@ -141,7 +149,7 @@ impl Window {
 pub(super) struct LossBased<L> {
     pub(super) window: Window,
     pub(super) law: L,
-    /// Window and law before they took in the latest loss or timeout.
+    /// Window and law as they would be without the latest loss or timeout.
     before_loss: Option<(Window, L)>,
 }
 
@@ -156,16 +164,17 @@ impl<L: Law> LossBased<L> {
         }
     }
 
-    fn reduce(&mut self, path: &PathConditions<'_>) {
-        let window = &mut self.window;
-        window.ssthresh = self.law.reduced(window, path).min(MAX_CWND);
-        window.cwnd = window.ssthresh;
-        window.fraction = 0.0;
-        window.acked_before_loss = std::mem::take(&mut window.acked_since_loss);
-        let acked = window.acked_before_loss;
-        let mean = window.mean_between_losses;
-        window.mean_between_losses = Some(mean.map_or(acked as f64, |mean| weigh(mean, acked)));
+    /// Something was lost that had been sent before the window was reduced for it.
+    fn count_loss(&mut self) {
+        self.before_loss = Some((self.window.clone(), self.law.clone()));
+        self.window.count_loss();
     }
+}
+
+fn reduce<L: Law>(window: &mut Window, law: &mut L, path: &PathConditions<'_>) {
+    window.ssthresh = law.reduced(window, path).min(MAX_CWND);
+    window.cwnd = window.ssthresh;
+    window.fraction = 0.0;
 }
 
 impl<L: Law> CongestionController for LossBased<L> {
@@ -202,19 +211,35 @@ impl<L: Law> CongestionController for LossBased<L> {
     }
 
     fn on_congestion_event(&mut self, path: &PathConditions<'_>) {
-        self.before_loss = Some((self.window.clone(), self.law.clone()));
-        self.reduce(path);
+        self.count_loss();
+        reduce(&mut self.window, &mut self.law, path);
     }
 
     fn on_timeout(&mut self, path: &PathConditions<'_>) {
-        // Of timeouts in a row, the first one found the window as it was.
+        // Of timeouts in a row, the first one found the window as it was. The others are that of its retransmission: one
+        // loss event (RFC 5348 section 5.2).
         if !self.window.single_packet {
-            self.before_loss = Some((self.window.clone(), self.law.clone()));
+            self.count_loss();
         }
-        self.reduce(path);
+        reduce(&mut self.window, &mut self.law, path);
         self.law.timed_out();
         self.window.cwnd = self.window.pmdcs;
         self.window.single_packet = true;
+    }
+
+    fn on_penalty(&mut self, is_lost: bool, path: &PathConditions<'_>) {
+        let acked = self.window.acked_since_loss;
+        if is_lost {
+            self.window.count_loss();
+        }
+        reduce(&mut self.window, &mut self.law, path);
+        if let Some((window, law)) = &mut self.before_loss {
+            if is_lost {
+                window.acked_since_loss = window.acked_since_loss.saturating_add(acked);
+                window.count_loss();
+            }
+            reduce(window, law, path);
+        }
     }
 
     fn on_spurious_loss(&mut self) {

@@ -183,7 +183,7 @@ fn candidate(path: &Path, config: &AssociationConfig) -> Candidate {
         overdue: path.overdue(),
         cwnd: path.cwnd(),
         rate: path.rate(),
-        in_slow_start: path.cwnd() <= path.ssthresh(),
+        ssthresh: path.ssthresh(),
         flight: path.flight(),
         packet: path.pmdcs(),
         acked_between_losses: path.acked_between_losses(),

@@ -53,7 +53,7 @@ impl Association {
         multipath.wake = wake;
         let sent = earliest.filter(|_| any)?;
         let (path, coupled) = self.paths.get_mut_coupled(from, now)?;
-        path.penalise(now, sent, coupled);
+        path.penalise(now, sent, now >= sent + overdue, coupled);
         Some(to.id)
     }
 }

@@ -30,7 +30,8 @@ pub(super) struct Candidate {
     pub(super) cwnd: usize,
     /// Bytes a second that it is known to carry.
     pub(super) rate: f64,
-    pub(super) in_slow_start: bool,
+    /// The slow-start threshold, in bytes.
+    pub(super) ssthresh: usize,
     /// Bytes of DATA chunks in flight.
     pub(super) flight: usize,
     /// Bytes of DATA chunks that a packet carries.
@@ -104,7 +105,7 @@ pub(super) mod tests {
             overdue: Duration::from_millis(14),
             cwnd: 10_000,
             rate: 1e6,
-            in_slow_start: false,
+            ssthresh: 10_000,
             flight: 0,
             packet: 1000,
             acked_between_losses: None,

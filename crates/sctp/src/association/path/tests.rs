@@ -53,9 +53,37 @@ fn was_tried_when_it_sent_last_until_its_window_is_reduced() {
     assert_eq!(path.tried(), None);
     path.chunk_sent(now, 100);
     assert_eq!(path.tried(), Some(now));
-    path.penalise(later, now, &CoupledPaths::default());
+    path.penalise(later, now, false, &CoupledPaths::default());
     path.chunk_sent(later + Duration::from_secs(1), 100);
     assert_eq!(path.tried(), Some(later));
+}
+
+#[test]
+fn what_a_burst_waits_for_is_as_much_of_it_as_is_acknowledged() {
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let mut path = path();
+    let chunk_size = path.pmdcs();
+    let mut burst = |sent, chunks: usize, lasts| {
+        for _ in 0..4 {
+            path.chunk_sent(at(sent), chunk_size);
+        }
+        path.begin_sack(false);
+        for _ in 0..chunks {
+            let chunk = Acknowledged {
+                chunk_size,
+                ..acknowledged(Some(at(sent)))
+            };
+            path.chunk_acknowledged(&chunk, true);
+        }
+        path.finish_sack(at(sent + lasts), &CoupledPaths::default(), &config());
+        path.flight = 0;
+        path.present_round_trip()
+    };
+    burst(0, 1, 10);
+    // Four packets wait for 8 ms, two for 4 ms: each adds 2.
+    assert_eq!(burst(100, 4, 18), Duration::from_millis(12));
+    assert_eq!(burst(200, 2, 14), Duration::from_millis(12));
 }
 
 #[test]

@@ -64,12 +64,15 @@ fn sent_meanwhile(fast: &Candidate, slow: &Candidate) -> f64 {
     let fast_rtt = fast.srtt.as_secs_f64().max(1e-6);
     // Beyond this many, anything is larger than a window.
     let round_trips = (slow.srtt.as_secs_f64() / fast_rtt).clamp(1.0, 1e6);
-    let window = fast.cwnd as f64;
-    if fast.in_slow_start {
-        window * (round_trips.min(64.0).exp2() - 1.0)
-    } else {
-        (window + fast.packet as f64 * (round_trips - 1.0) / 2.0) * round_trips
-    }
+    let window = fast.cwnd.max(1) as f64;
+    // As many in slow start, which ends with the first growth where the window is at the threshold (RFC 9260 section
+    // 7.2.1). The others add a packet each.
+    let doublings = (fast.ssthresh as f64 / window)
+        .log2()
+        .clamp(0.0, round_trips);
+    let grown = window * doublings.exp2();
+    let left = round_trips - doublings;
+    (grown - window) + (grown + fast.packet as f64 * (left - 1.0) / 2.0) * left
 }
 
 #[cfg(test)]
@@ -93,6 +96,28 @@ mod tests {
         let next = |window| Blest::default().next(&[fast, slow], &waiting(1 << 20, window));
         assert_eq!(next(145_000), None);
         assert_eq!(next(147_000), Some(slow.id));
+    }
+
+    #[test]
+    fn slow_start_doubles_the_window_up_to_the_threshold() {
+        let slow = Candidate {
+            srtt: Duration::from_millis(40),
+            ..candidate(1)
+        };
+        let sent = |ssthresh| {
+            let fast = Candidate {
+                ssthresh,
+                ..candidate(0)
+            };
+            sent_meanwhile(&fast, &slow)
+        };
+        // 10 + 20 + 40 + 80 packets, where nothing was lost yet.
+        assert_eq!(sent(u32::MAX as usize), 150_000.0);
+        // 10 + 20, and then 40 + 41.
+        assert_eq!(sent(40_000), 111_000.0);
+        // 10 to 13, whether the window is at the threshold, as after a loss, or above it.
+        assert_eq!(sent(10_000), 46_000.0);
+        assert_eq!(sent(5000), 46_000.0);
     }
 
     #[test]
