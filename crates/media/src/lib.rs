@@ -20,6 +20,7 @@ pub mod receiver;
 pub mod reception;
 pub mod resample;
 pub mod rtcp;
+pub mod rtcp_xr;
 pub mod rtp;
 pub mod sender;
 pub mod srtp;

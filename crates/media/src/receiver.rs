@@ -11,6 +11,7 @@ use crate::concealment::Concealment;
 use crate::jitter_buffer::{
     Correction, JitterBuffer, JitterBufferConfig, JitterBufferCounts, Playout,
 };
+use crate::rtcp_xr::{BurstMeter, Bursts};
 use crate::rtp::RtpPacket;
 use crate::telephone_event::{Key, KeyReceiver};
 use crate::time_scale::{lengthen, shorten};
@@ -42,6 +43,7 @@ pub struct Receiver {
     /// Samples that were played in place of missing ones.
     concealed: u64,
     ignored: u64,
+    bursts: BurstMeter,
 }
 
 impl Receiver {
@@ -68,6 +70,7 @@ impl Receiver {
             samples: Vec::new(),
             concealed: 0,
             ignored: 0,
+            bursts: BurstMeter::default(),
         })
     }
 
@@ -127,6 +130,16 @@ impl Receiver {
         self.jitter_buffer.delay(now)
     }
 
+    /// How long packets are to be held after the fastest ones have come.
+    pub fn target(&self) -> Duration {
+        self.jitter_buffer.target()
+    }
+
+    /// The bursts of what was missing.
+    pub fn bursts(&self) -> Bursts {
+        self.bursts.bursts()
+    }
+
     /// The samples of one more packet, or what is played in its place.
     fn produce(&mut self, now: Instant) {
         let codec = self.format.codec;
@@ -135,12 +148,14 @@ impl Receiver {
         match self.jitter_buffer.take(now) {
             Playout::Packet(payload) if self.decoder.decode(&payload, &mut samples).is_ok() => {
                 self.noise = None;
+                self.bursts.played();
                 let ticks = codec.ticks(samples.len());
                 self.correct(now, &mut samples);
                 self.concealment.received(&mut samples);
                 self.jitter_buffer.advance(ticks);
             }
             Playout::Packet(_) | Playout::Missing => {
+                self.bursts.missed();
                 let ticks = codec.ticks(frame);
                 let following = self.jitter_buffer.following(ticks);
                 if self.decoder.conceal(following, frame, &mut samples) {

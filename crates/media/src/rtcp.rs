@@ -2,6 +2,7 @@
 
 use bytes::{Buf, BufMut};
 
+use crate::rtcp_xr::{self, VoipMetrics};
 use crate::rtp::VERSION_BITS;
 
 /// Packet types (RFC 3550 section 12.1).
@@ -9,6 +10,8 @@ const SENDER_REPORT: u8 = 200;
 const RECEIVER_REPORT: u8 = 201;
 const SOURCE_DESCRIPTION: u8 = 202;
 const GOODBYE: u8 = 203;
+/// RFC 3611 section 2.
+const EXTENDED_REPORT: u8 = 207;
 
 /// The SDES item that each compound packet must have (RFC 3550 section 6.5.1).
 const CNAME: u8 = 1;
@@ -64,6 +67,8 @@ pub struct Report {
 pub struct Compound {
     /// Reports, of which the first packet is one.
     pub reports: Vec<Report>,
+    /// Metrics of voice, in extended reports.
+    pub voip_metrics: Vec<VoipMetrics>,
     /// Sources that say goodbye.
     pub goodbyes: Vec<u32>,
 }
@@ -100,6 +105,7 @@ impl Compound {
                             .filter_map(|mut source| source.try_get_u32().ok()),
                     );
                 }
+                EXTENDED_REPORT => compound.voip_metrics.extend(rtcp_xr::read(body)?),
                 _ => {}
             }
         }
@@ -107,9 +113,15 @@ impl Compound {
     }
 }
 
-/// Appends a compound packet: the report, the source's name, and its farewell if this is the last one
-/// (RFC 3550 section 6.1).
-pub fn write(octets: &mut Vec<u8>, report: &Report, cname: &str, goodbye: bool) {
+/// Appends a compound packet: the report, the source's name, metrics of what it hears, and its farewell if this is the last
+/// one (RFC 3550 section 6.1).
+pub fn write(
+    octets: &mut Vec<u8>,
+    report: &Report,
+    cname: &str,
+    metrics: Option<&VoipMetrics>,
+    goodbye: bool,
+) {
     let blocks = report.blocks.len().min(31);
     let sender_words = if report.sender.is_some() { 5 } else { 0 };
     let kind = match report.sender {
@@ -144,6 +156,10 @@ pub fn write(octets: &mut Vec<u8>, report: &Report, cname: &str, goodbye: bool) 
     octets.put_slice(cname);
     octets.put_bytes(0, item_words * 4 - 2 - cname.len());
 
+    if let Some(metrics) = metrics {
+        header(octets, 0, EXTENDED_REPORT, rtcp_xr::WORDS);
+        rtcp_xr::write(octets, report.ssrc, metrics);
+    }
     if goodbye {
         header(octets, 1, GOODBYE, 1);
         octets.put_u32(report.ssrc);
@@ -223,7 +239,7 @@ mod tests {
 
     fn written(report: &Report, cname: &str, goodbye: bool) -> Vec<u8> {
         let mut octets = Vec::new();
-        write(&mut octets, report, cname, goodbye);
+        write(&mut octets, report, cname, None, goodbye);
         octets
     }
 
@@ -247,6 +263,38 @@ mod tests {
         let compound = Compound::read(&octets).unwrap();
         assert_eq!(compound.reports, [report]);
         assert!(compound.goodbyes.is_empty());
+    }
+
+    #[test]
+    fn metrics_are_read_as_they_were_written() {
+        let metrics = VoipMetrics {
+            ssrc: 2,
+            loss_rate: 12,
+            discard_rate: 13,
+            burst_density: 84,
+            gap_density: 10,
+            burst_duration: 120,
+            gap_duration: 520,
+            round_trip_delay: 35,
+            end_system_delay: 60,
+            signal_level: -18,
+            noise_level: -60,
+            residual_echo_return_loss: rtcp_xr::UNAVAILABLE,
+            gmin: rtcp_xr::GMIN,
+            r_factor: 88,
+            external_r_factor: rtcp_xr::UNAVAILABLE,
+            mos_lq: 42,
+            mos_cq: 41,
+            receiver_configuration: 0xf0,
+            jitter_buffer_nominal: 40,
+            jitter_buffer_maximum: 300,
+            jitter_buffer_absolute_maximum: 65_535,
+        };
+        let mut octets = Vec::new();
+        write(&mut octets, &report(), "x", Some(&metrics), true);
+        let compound = Compound::read(&octets).unwrap();
+        assert_eq!(compound.voip_metrics, [metrics]);
+        assert_eq!(compound.goodbyes, [1]);
     }
 
     #[test]

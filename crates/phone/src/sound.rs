@@ -460,7 +460,7 @@ impl Sound {
             |_| "tandem".to_owned(),
             |own| format!("tandem@{}", own.ip()),
         );
-        rtcp::write(&mut packet, &report, &name, goodbye);
+        rtcp::write(&mut packet, &report, &name, None, goodbye);
         let to = running.negotiated.rtcp;
         // On hold, as before there were directions: no RTCP either (RFC 3264 section 8.4).
         if to.ip().is_unspecified() {

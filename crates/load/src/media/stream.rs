@@ -292,7 +292,7 @@ impl Stream {
                 .into_iter()
                 .collect(),
         };
-        let write = |octets: &mut Vec<u8>| rtcp::write(octets, &report, cname, goodbye);
+        let write = |octets: &mut Vec<u8>| rtcp::write(octets, &report, cname, None, goodbye);
         // On one port with RTP reports leave by it, too (RFC 5761 section 5.1.1).
         if self.remote.rtcp == self.remote.rtp {
             batch.push(self.remote.rtp, write);

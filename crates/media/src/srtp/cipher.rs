@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use aes::Aes128;
 use aes::cipher::{KeyIvInit, StreamCipher};
-use aes_gcm::Aes128Gcm;
+use aes::{Aes128, Aes256};
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::aead::{AeadInOut, KeyInit};
+use aes_gcm::{Aes128Gcm, Aes256Gcm};
 use ctr::Ctr128BE;
 use hmac::{Hmac, Mac};
 use sha1::Sha1;
@@ -15,6 +15,7 @@ use sha1::Sha1;
 use super::{INDEX_OCTETS, RTCP_HEADER_OCTETS, SrtpError};
 
 const KEY_OCTETS: usize = 16;
+const LONG_KEY_OCTETS: usize = 32;
 /// Of counter mode (RFC 3711 section 4.1.1); the salt of GCM has two octets fewer (RFC 7714 section 12).
 const SALT_OCTETS: usize = 14;
 const GCM_SALT_OCTETS: usize = 12;
@@ -28,11 +29,13 @@ const TAG_OCTETS_OF_RTCP: usize = LONG_TAG_OCTETS;
 const GCM_TAG_OCTETS: usize = 16;
 
 /// The longest key with its salt.
-pub const MAX_KEY_AND_SALT_OCTETS: usize = KEY_OCTETS + SALT_OCTETS;
+pub const MAX_KEY_AND_SALT_OCTETS: usize = LONG_KEY_OCTETS + GCM_SALT_OCTETS;
 
 /// Encryption and authentication (RFC 4568 section 6.2, RFC 7714 section 14.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suite {
+    /// AES-256-GCM.
+    AeadAes256Gcm,
     /// AES-128-GCM.
     AeadAes128Gcm,
     /// AES-128 in counter mode, with a tag of 80 bits.
@@ -43,7 +46,8 @@ pub enum Suite {
 
 impl Suite {
     /// All, the strongest first.
-    pub const ALL: [Suite; 3] = [
+    pub const ALL: [Suite; 4] = [
+        Suite::AeadAes256Gcm,
         Suite::AeadAes128Gcm,
         Suite::AesCm128HmacSha1_80,
         Suite::AesCm128HmacSha1_32,
@@ -52,6 +56,7 @@ impl Suite {
     /// The name in `a=crypto`.
     pub fn name(self) -> &'static str {
         match self {
+            Suite::AeadAes256Gcm => "AEAD_AES_256_GCM",
             Suite::AeadAes128Gcm => "AEAD_AES_128_GCM",
             Suite::AesCm128HmacSha1_80 => "AES_CM_128_HMAC_SHA1_80",
             Suite::AesCm128HmacSha1_32 => "AES_CM_128_HMAC_SHA1_32",
@@ -65,16 +70,21 @@ impl Suite {
 
     /// Octets of the master key.
     pub fn key_octets(self) -> usize {
-        KEY_OCTETS
+        match self {
+            Suite::AeadAes256Gcm => LONG_KEY_OCTETS,
+            Suite::AeadAes128Gcm | Suite::AesCm128HmacSha1_80 | Suite::AesCm128HmacSha1_32 => {
+                KEY_OCTETS
+            }
+        }
     }
 
     /// Octets of the master key and salt.
     pub fn key_and_salt_octets(self) -> usize {
         let salt = match self {
-            Suite::AeadAes128Gcm => GCM_SALT_OCTETS,
+            Suite::AeadAes256Gcm | Suite::AeadAes128Gcm => GCM_SALT_OCTETS,
             Suite::AesCm128HmacSha1_80 | Suite::AesCm128HmacSha1_32 => SALT_OCTETS,
         };
-        KEY_OCTETS + salt
+        self.key_octets() + salt
     }
 }
 
@@ -98,9 +108,14 @@ enum Transform {
         tag_octets: usize,
     },
     Gcm {
-        cipher: Box<Aes128Gcm>,
+        cipher: Gcm,
         salt: [u8; GCM_SALT_OCTETS],
     },
+}
+
+enum Gcm {
+    Of128(Box<Aes128Gcm>),
+    Of256(Box<Aes256Gcm>),
 }
 
 impl SessionKeys {
@@ -133,7 +148,7 @@ impl SessionKeys {
                 packet.extend(tag.iter().take(*tag_octets));
             }
             Transform::Gcm { cipher, salt } => {
-                gcm_seal(cipher, &gcm_nonce(salt, ssrc, index), packet, header, &[]);
+                cipher.seal(&gcm_nonce(salt, ssrc, index), packet, header, &[]);
                 packet.extend_from_slice(mki);
             }
         }
@@ -162,7 +177,7 @@ impl SessionKeys {
             }
             Transform::Gcm { cipher, salt } => {
                 take_mki(packet, mki, header)?;
-                gcm_open(cipher, &gcm_nonce(salt, ssrc, index), packet, header, &[])
+                cipher.open(&gcm_nonce(salt, ssrc, index), packet, header, &[])
             }
         }
     }
@@ -185,7 +200,7 @@ impl SessionKeys {
             Transform::Gcm { cipher, salt } => {
                 let nonce = gcm_nonce(salt, ssrc, index);
                 let word = word.to_be_bytes();
-                gcm_seal(cipher, &nonce, packet, RTCP_HEADER_OCTETS, &word);
+                cipher.seal(&nonce, packet, RTCP_HEADER_OCTETS, &word);
                 packet.extend(word);
                 packet.extend_from_slice(mki);
             }
@@ -231,7 +246,7 @@ impl SessionKeys {
                 take_mki(packet, mki, RTCP_HEADER_OCTETS)?;
                 let word = take_tail(packet, INDEX_OCTETS, RTCP_HEADER_OCTETS)?;
                 let nonce = gcm_nonce(salt, ssrc, index);
-                gcm_open(cipher, &nonce, packet, RTCP_HEADER_OCTETS, &word)
+                cipher.open(&nonce, packet, RTCP_HEADER_OCTETS, &word)
             }
         }
     }
@@ -240,35 +255,41 @@ impl SessionKeys {
 impl Transform {
     /// `label` is that of the encryption key; those of the authentication key and the salt follow it.
     fn derive(suite: Suite, key_and_salt: &[u8], label: u8) -> Transform {
-        let mut master_key = [0; KEY_OCTETS];
         let mut master_salt = [0; SALT_OCTETS];
-        let (key, salt) = key_and_salt
-            .split_at_checked(KEY_OCTETS)
+        let (master_key, salt) = key_and_salt
+            .split_at_checked(suite.key_octets())
             .unwrap_or_default();
-        copy(key, &mut master_key);
         // The salt of GCM is filled up with zeros on the right (RFC 7714 section 11).
         copy(salt, &mut master_salt);
-        let mut key = [0; KEY_OCTETS];
-        derive(&master_key, &master_salt, label, &mut key);
+        let derive_into = |label: u8, derived: &mut [u8]| {
+            derive(master_key, &master_salt, label, derived);
+        };
+        let mut gcm_salt = [0; GCM_SALT_OCTETS];
+        derive_into(label + 2, &mut gcm_salt);
         match suite {
-            Suite::AeadAes128Gcm => {
-                let mut salt = [0; GCM_SALT_OCTETS];
-                derive(&master_key, &master_salt, label + 2, &mut salt);
+            Suite::AeadAes256Gcm => {
+                let mut key = [0; LONG_KEY_OCTETS];
+                derive_into(label, &mut key);
                 Transform::Gcm {
-                    cipher: Box::new(Aes128Gcm::new(&key.into())),
-                    salt,
+                    cipher: Gcm::Of256(Box::new(Aes256Gcm::new(&key.into()))),
+                    salt: gcm_salt,
+                }
+            }
+            Suite::AeadAes128Gcm => {
+                let mut key = [0; KEY_OCTETS];
+                derive_into(label, &mut key);
+                Transform::Gcm {
+                    cipher: Gcm::Of128(Box::new(Aes128Gcm::new(&key.into()))),
+                    salt: gcm_salt,
                 }
             }
             Suite::AesCm128HmacSha1_80 | Suite::AesCm128HmacSha1_32 => {
+                let mut key = [0; KEY_OCTETS];
+                derive_into(label, &mut key);
                 let mut salt = [0; SALT_OCTETS];
-                derive(&master_key, &master_salt, label + 2, &mut salt);
+                derive_into(label + 2, &mut salt);
                 let mut authentication_key = [0; AUTHENTICATION_KEY_OCTETS];
-                derive(
-                    &master_key,
-                    &master_salt,
-                    label + 1,
-                    &mut authentication_key,
-                );
+                derive_into(label + 1, &mut authentication_key);
                 let is_short = suite == Suite::AesCm128HmacSha1_32 && label == 0;
                 Transform::CounterMode {
                     key,
@@ -292,15 +313,20 @@ fn keyed(key: &[u8; AUTHENTICATION_KEY_OCTETS]) -> Hmac<Sha1> {
     Hmac::new(&block.into())
 }
 
-/// The pseudo-random function: AES in counter mode, from the salt with the label (RFC 3711 sections 4.3.1 and 4.3.3).
-fn derive(master_key: &[u8; KEY_OCTETS], salt: &[u8; SALT_OCTETS], label: u8, derived: &mut [u8]) {
+/// The pseudo-random function: AES in counter mode, from the salt with the label (RFC 3711 sections 4.3.1 and 4.3.3), with a
+/// key of 256 bits for AES-256 (RFC 7714 section 11).
+fn derive(master_key: &[u8], salt: &[u8; SALT_OCTETS], label: u8, derived: &mut [u8]) {
     let mut block = [0; 16];
     copy(salt, &mut block);
     // Behind it are the 48 bits of the index divided by the rate, which are zero.
     if let Some(octet) = block.get_mut(7) {
         *octet ^= label;
     }
-    Ctr128BE::<Aes128>::new(&(*master_key).into(), &block.into()).apply_keystream(derived);
+    if let Ok(key) = <[u8; LONG_KEY_OCTETS]>::try_from(master_key) {
+        Ctr128BE::<Aes256>::new(&key.into(), &block.into()).apply_keystream(derived);
+    } else if let Ok(key) = <[u8; KEY_OCTETS]>::try_from(master_key) {
+        Ctr128BE::<Aes128>::new(&key.into(), &block.into()).apply_keystream(derived);
+    }
 }
 
 /// Encrypts or decrypts (RFC 3711 section 4.1.1): the salt, the source at octet 4, the index at octet 8.
@@ -329,36 +355,46 @@ fn gcm_nonce(salt: &[u8; GCM_SALT_OCTETS], ssrc: u32, index: u64) -> [u8; GCM_SA
     nonce
 }
 
-/// Encrypts what follows the header, and appends the tag; `more` is authenticated, too.
-fn gcm_seal(
-    cipher: &Aes128Gcm,
-    nonce: &[u8; GCM_SALT_OCTETS],
-    packet: &mut Vec<u8>,
-    header: usize,
-    more: &[u8],
-) {
-    let covered = [packet.get(..header).unwrap_or_default(), more].concat();
-    let text = InOutBuf::from(tail(packet, header));
-    // No packet is as long as the limit of GCM.
-    if let Ok(tag) = cipher.encrypt_inout_detached(&(*nonce).into(), &covered, text) {
-        packet.extend_from_slice(&tag);
+impl Gcm {
+    /// Encrypts what follows the header, and appends the tag; `more` is authenticated, too.
+    fn seal(
+        &self,
+        nonce: &[u8; GCM_SALT_OCTETS],
+        packet: &mut Vec<u8>,
+        header: usize,
+        more: &[u8],
+    ) {
+        let covered = [packet.get(..header).unwrap_or_default(), more].concat();
+        let text = InOutBuf::from(tail(packet, header));
+        let nonce = (*nonce).into();
+        let tag = match self {
+            Gcm::Of128(cipher) => cipher.encrypt_inout_detached(&nonce, &covered, text),
+            Gcm::Of256(cipher) => cipher.encrypt_inout_detached(&nonce, &covered, text),
+        };
+        // No packet is as long as the limit of GCM.
+        if let Ok(tag) = tag {
+            packet.extend_from_slice(&tag);
+        }
     }
-}
 
-fn gcm_open(
-    cipher: &Aes128Gcm,
-    nonce: &[u8; GCM_SALT_OCTETS],
-    packet: &mut Vec<u8>,
-    header: usize,
-    more: &[u8],
-) -> Result<(), SrtpError> {
-    let covered = [packet.get(..header).unwrap_or_default(), more].concat();
-    let tag = take_tail(packet, GCM_TAG_OCTETS, header)?;
-    let tag: [u8; GCM_TAG_OCTETS] = tag.try_into().map_err(|_| SrtpError::Malformed)?;
-    let text = InOutBuf::from(tail(packet, header));
-    cipher
-        .decrypt_inout_detached(&(*nonce).into(), &covered, text, &tag.into())
+    fn open(
+        &self,
+        nonce: &[u8; GCM_SALT_OCTETS],
+        packet: &mut Vec<u8>,
+        header: usize,
+        more: &[u8],
+    ) -> Result<(), SrtpError> {
+        let covered = [packet.get(..header).unwrap_or_default(), more].concat();
+        let tag = take_tail(packet, GCM_TAG_OCTETS, header)?;
+        let tag: [u8; GCM_TAG_OCTETS] = tag.try_into().map_err(|_| SrtpError::Malformed)?;
+        let text = InOutBuf::from(tail(packet, header));
+        let (nonce, tag) = ((*nonce).into(), tag.into());
+        match self {
+            Gcm::Of128(cipher) => cipher.decrypt_inout_detached(&nonce, &covered, text, &tag),
+            Gcm::Of256(cipher) => cipher.decrypt_inout_detached(&nonce, &covered, text, &tag),
+        }
         .map_err(|_| SrtpError::NotAuthentic)
+    }
 }
 
 /// The rollover counter, which is authenticated behind the packet (RFC 3711 section 4.2).
@@ -426,9 +462,7 @@ mod tests {
     /// RFC 3711 appendix B.3.
     #[test]
     fn keys_are_derived_as_the_appendix_does() {
-        let key = octets("E1F97A0D3E018BE0D64FA32C06DE4139")
-            .try_into()
-            .unwrap();
+        let key = octets("E1F97A0D3E018BE0D64FA32C06DE4139");
         let salt = octets("0EC675AD498AFEEBB6960B3AABE6").try_into().unwrap();
         for (label, expected) in [
             (0, "C61E7A93744F39EE10734AFE3FF7A087"),
@@ -453,7 +487,7 @@ mod tests {
         let key: [u8; KEY_OCTETS] = octets("000102030405060708090a0b0c0d0e0f")
             .try_into()
             .unwrap();
-        let cipher = Aes128Gcm::new(&key.into());
+        let cipher = Gcm::Of128(Box::new(Aes128Gcm::new(&key.into())));
         let salt = octets("517569642070726f2071756f").try_into().unwrap();
         let header = octets("8040f17b 8041f8d3 5501a0b2");
         let text = octets(
@@ -462,12 +496,12 @@ mod tests {
         let nonce = gcm_nonce(&salt, 0x5501_a0b2, 0xf17b);
         assert_eq!(nonce.to_vec(), octets("51753c6580c2726f20718414"));
         let mut packet = [header.clone(), text.clone()].concat();
-        gcm_seal(&cipher, &nonce, &mut packet, 12, &[]);
+        cipher.seal(&nonce, &mut packet, 12, &[]);
         let expected = octets(
             "f24de3a3fb34de6cacba861c9d7e4bcabe633bd50d294e6f42a5f47a51c7d19b36de3adf8833899d7f27beb16a9152cf765ee4390cce",
         );
         assert_eq!(packet[12..], expected);
-        gcm_open(&cipher, &nonce, &mut packet, 12, &[]).unwrap();
+        cipher.open(&nonce, &mut packet, 12, &[]).unwrap();
         assert_eq!(packet, [header, text].concat());
     }
 }

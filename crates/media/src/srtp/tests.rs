@@ -77,6 +77,7 @@ fn packets_are_as_long_as_the_suite_says() {
         // Reports have the long tag all the same (RFC 4568 section 6.2.2).
         (Suite::AesCm128HmacSha1_32, 4, 14),
         (Suite::AeadAes128Gcm, 16, 20),
+        (Suite::AeadAes256Gcm, 16, 20),
     ] {
         let mut protector = Protector::new(&key(suite));
         let octets = protected(&mut protector, &packet(1));
@@ -213,7 +214,7 @@ fn keys_have_the_length_of_their_suite() {
 
 proptest! {
     #[test]
-    fn anything_may_come(octets in prop::collection::vec(any::<u8>(), 0..100), suite in 0_usize..3, named in any::<bool>()) {
+    fn anything_may_come(octets in prop::collection::vec(any::<u8>(), 0..100), suite in 0_usize..4, named in any::<bool>()) {
         let mut master = key(Suite::ALL[suite]);
         if named {
             master = master.with_mki(vec![1]).unwrap();
