@@ -1,10 +1,14 @@
-//! STUN as far as a SIP port speaks it: Binding requests that keep NAT bindings open are answered
+//! STUN as far as a SIP port speaks it: Binding requests that keep NAT bindings open are answered, and sent
 //! (RFC 5626 sections 3.5.2 and 8, STUN by RFC 8489). No authentication, no other method.
+
+mod client;
 
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Buf;
 use crc_fast::{CrcAlgorithm, checksum};
+
+pub use client::{BindingResponse, binding_request, read_binding_response};
 
 /// Whether a datagram is a STUN message (RFC 8489 section 5). No SIP message begins like one: its
 /// first octet is a letter, or an empty line's.

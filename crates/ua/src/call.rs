@@ -7,7 +7,8 @@ use sip::dialog::{AnswerRetransmitter, Dialog};
 use sip::transaction::{ClientId, ServerId};
 use sip::{Flow, Message};
 
-use crate::event::{AccountId, CallNumber};
+use crate::event::{AccountId, CallNumber, EndReason};
+use crate::proofs::Proofs;
 use crate::route::Route;
 use crate::session_timer::SessionTimer;
 
@@ -37,6 +38,12 @@ pub(crate) struct Call {
     pub(crate) takes_update: bool,
     /// A REFER came, and the third is being called, or is about to be.
     pub(crate) referred: Option<Referred>,
+    /// REFERs of ours whose outcome has not been told: each makes a subscription (RFC 3515 section 2.4.4).
+    pub(crate) refers: u8,
+    /// Challenges that requests of the dialog were answered with.
+    pub(crate) proofs: Proofs,
+    /// The ACK to a 2xx with an offer, which waits for the answer.
+    pub(crate) unanswered: Option<Message>,
     /// The call by which this one was asked for: it hears how this one gets on (RFC 3515 section 2.4.4).
     pub(crate) reports_to: Option<CallNumber>,
 }
@@ -61,6 +68,8 @@ pub(crate) struct Outgoing {
     /// A provisional response came: a CANCEL may be sent (RFC 3261 section 9.1).
     pub(crate) is_proceeding: bool,
     pub(crate) is_cancelled: bool,
+    /// It is cancelled because another call takes its place.
+    pub(crate) is_replaced: bool,
     /// When it is over although no final response has followed the CANCEL.
     pub(crate) given_up_at: Option<Instant>,
     /// The forks that have sent provisional responses.
@@ -75,6 +84,10 @@ pub(crate) struct Outgoing {
     pub(crate) replaces: Option<String>,
     /// The shortest session interval that somebody on the way takes, in seconds, once it was told (RFC 4028 section 7.3).
     pub(crate) least_interval: Option<u64>,
+    /// Outbound proxies that have failed.
+    pub(crate) skipped: usize,
+    /// The INVITE before this one, whose names are kept (RFC 3261 section 8.1.3.4).
+    pub(crate) before: Option<Message>,
 }
 
 /// An early dialog of ours.
@@ -157,9 +170,24 @@ pub(crate) struct Offered {
 /// A REFER that came (RFC 3515).
 #[derive(Debug)]
 pub(crate) struct Referred {
+    /// It has not been answered.
     pub(crate) transaction: Option<ServerId>,
     pub(crate) request: Message,
     pub(crate) flow: Flow,
+    /// Whether it was accepted.
+    pub(crate) is_accepted: bool,
+    /// When something is to be said although nobody has decided: first that it is pending, at last that nobody will.
+    pub(crate) due: Option<Instant>,
+}
+
+impl Outgoing {
+    /// Why it ends if it is cancelled.
+    pub(crate) fn cancel_reason(&self) -> EndReason {
+        match self.is_replaced {
+            true => EndReason::Replaced,
+            false => EndReason::Local,
+        }
+    }
 }
 
 impl Ringing {
@@ -187,6 +215,9 @@ impl Call {
             ack: None,
             takes_update: false,
             referred: None,
+            refers: 0,
+            proofs: Proofs::default(),
+            unanswered: None,
             reports_to: None,
         }
     }
@@ -210,6 +241,10 @@ impl Call {
             Offer::Postponed { until, .. } => Some(*until),
             Offer::None | Offer::Sent { .. } => None,
         };
-        [stage, answer, timer, offer].into_iter().flatten().min()
+        let referred = self.referred.as_ref().and_then(|referred| referred.due);
+        [stage, answer, timer, offer, referred]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }

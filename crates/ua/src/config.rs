@@ -16,6 +16,9 @@ pub struct UaConfig {
     pub session_interval: Duration,
     /// What User-Agent and Server say.
     pub product: String,
+    /// The URN that names this device, the same one for ever (RFC 5626 section 4.1): with it accounts are registered along a
+    /// flow to each outbound proxy (RFC 5626), and have GRUUs (RFC 5627) where the registrar gives them.
+    pub instance: Option<String>,
 }
 
 impl Default for UaConfig {
@@ -29,6 +32,7 @@ impl Default for UaConfig {
             max_calls: 64,
             session_interval: Duration::from_secs(1800),
             product: "tandem".to_owned(),
+            instance: None,
         }
     }
 }
@@ -42,8 +46,13 @@ pub struct AccountConfig {
     pub display_name: Option<String>,
     /// What is answered when a server asks who we are.
     pub credentials: Option<Credentials>,
-    /// The URI that requests outside of a dialog go to first; `None`: to where their own URI leads.
-    pub outbound_proxy: Option<String>,
+    /// URIs that requests outside of a dialog go to first, the preferred one first; without any they go where their own URI
+    /// leads. One with `lr` is named in a Route. Up to four are registered with if the device has an
+    /// [instance](UaConfig::instance), else the first one only.
+    pub outbound_proxies: Vec<String>,
+    /// Whether Contacts show a temporary GRUU, which does not tell who the user is (RFC 5627 section 3.2), in place of the
+    /// public one.
+    pub hides_user: bool,
     /// For how long a registration is asked for, in seconds.
     pub expires: u32,
 }
@@ -55,7 +64,8 @@ impl AccountConfig {
             address_of_record: address_of_record.into(),
             display_name: None,
             credentials: None,
-            outbound_proxy: None,
+            outbound_proxies: Vec::new(),
+            hides_user: false,
             expires: 600,
         }
     }

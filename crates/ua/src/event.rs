@@ -26,6 +26,15 @@ pub enum RegistrationState {
     Registered {
         /// Seconds.
         expires: u32,
+        /// How many flows of the account are registered (RFC 5626).
+        flows: usize,
+    },
+    /// One of its flows has failed, and is tried again after a while (RFC 5626 section 4.5).
+    FlowFailed {
+        /// Its place among the account's outbound proxies.
+        flow: usize,
+        /// How many are still registered.
+        flows: usize,
     },
     /// No more.
     Unregistered,
@@ -68,6 +77,13 @@ pub enum UaEvent {
         /// How.
         state: RegistrationState,
     },
+    /// Where a user is registered, as was [asked](crate::Ua::fetch_bindings).
+    Bindings {
+        /// Which one.
+        account: AccountId,
+        /// The URIs.
+        contacts: Vec<String>,
+    },
     /// A call came. It is to be answered, refused, or let ring.
     Incoming {
         /// Its number.
@@ -98,7 +114,8 @@ pub enum UaEvent {
     Answered {
         /// Which one.
         call: CallNumber,
-        /// The answer to our offer; empty when it came with a provisional response before.
+        /// The answer to our offer; empty when it came with a provisional response before. If we made no offer, it is one, and
+        /// to be [answered](crate::Ua::acknowledge).
         description: Bytes,
     },
     /// The other side knows that we have answered its call.

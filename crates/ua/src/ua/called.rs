@@ -9,7 +9,7 @@ use sip::transaction::ServerId;
 use sip::{Flow, Message, Name};
 
 use super::calling::takes_update;
-use super::{ALLOW, SDP, SUPPORTED, Ua, contact, description};
+use super::{ALLOW, SDP, SUPPORTED, Ua, description};
 use crate::call::{Call, Reliable, Ringing, SentAnswer, Stage};
 use crate::event::{CallNumber, EndReason, UaEvent, UnknownCall};
 use crate::session_timer::{LEAST, SessionTimer};
@@ -193,11 +193,27 @@ impl Ua {
         });
         self.transactions.respond(now, transaction, response);
         if let Some(replaced) = replaces {
-            // RFC 3891 section 3.
-            self.send_bye(now, replaced);
-            self.end(now, replaced, EndReason::Replaced);
+            self.give_place(now, replaced);
         }
         Ok(())
+    }
+
+    /// Another call takes the place of this one, which ends: by BYE, or by CANCEL if it is an early one of ours (RFC 3891
+    /// section 3).
+    fn give_place(&mut self, now: Instant, number: CallNumber) {
+        let Ok(call) = self.call(number) else {
+            return;
+        };
+        match &mut call.stage {
+            Stage::Calling(outgoing) => {
+                outgoing.is_replaced = true;
+                let _ = self.cancel(now, number);
+            }
+            Stage::Ringing(_) | Stage::Up => {
+                self.send_bye(now, number);
+                self.end(now, number, EndReason::Replaced);
+            }
+        }
     }
 
     /// Refuses a call that came with a final status: 486 for busy, 603 for a user who does not want it.
@@ -246,11 +262,7 @@ impl Ua {
 
     /// The caller has given up.
     pub(super) fn handle_cancel(&mut self, now: Instant, invite: ServerId) {
-        let of_call = |call: &&Call| match &call.stage {
-            Stage::Ringing(ringing) => ringing.transaction == invite,
-            Stage::Calling(_) | Stage::Up => false,
-        };
-        let Some(number) = self.calls.values().find(of_call).map(|call| call.number) else {
+        let Some((number, _)) = self.ringing(invite) else {
             // A re-INVITE is answered at once, or soon.
             return;
         };
@@ -258,6 +270,20 @@ impl Ua {
             self.transactions.respond(now, invite, response);
         }
         self.end(now, number, EndReason::Remote);
+    }
+
+    /// Our tag in the call that an INVITE has made.
+    pub(super) fn ringing_tag(&self, invite: ServerId) -> Option<String> {
+        self.ringing(invite).map(|(_, ringing)| ringing.tag.clone())
+    }
+
+    fn ringing(&self, invite: ServerId) -> Option<(CallNumber, &Ringing)> {
+        self.calls.values().find_map(|call| match &call.stage {
+            Stage::Ringing(ringing) if ringing.transaction == invite => {
+                Some((call.number, &**ringing))
+            }
+            _ => None,
+        })
     }
 
     /// The PRACK to a reliable provisional response came (RFC 3262 section 3); whether it is one.
@@ -344,17 +370,16 @@ impl Ua {
         reason: &str,
     ) -> Result<Message, UnknownCall> {
         let product = self.config.product.clone();
-        let Stage::Ringing(ringing) = &self.call(number)?.stage else {
+        let call = self.calls.get(&number).ok_or(UnknownCall)?;
+        let Stage::Ringing(ringing) = &call.stage else {
             return Err(UnknownCall);
         };
         let mut response = Message::response_to(&ringing.invite, status, reason);
         response.set_to_tag(&ringing.tag);
         if status < 300 {
             response.copy_fields(&ringing.invite, Name::RecordRoute);
-            response.push_back(
-                Name::Contact,
-                contact(ringing.invite.request_uri(), &ringing.flow),
-            );
+            let contact = self.contact(Some(call.account), &ringing.invite, &ringing.flow);
+            response.push_back(Name::Contact, contact);
             response.push_back(Name::Allow, ALLOW);
             response.push_back(Name::Supported, SUPPORTED);
         }
@@ -383,21 +408,29 @@ impl Ua {
                 Some(_) => {}
             }
         }
-        let is_it = |call: &&Call| {
-            call.dialog.as_ref().is_some_and(|dialog| {
-                dialog.call_id() == call_id
-                    && Some(dialog.local_tag()) == to_tag
-                    && dialog.remote_tag() == from_tag
-            })
+        let (Some(to_tag), Some(from_tag)) = (to_tag, from_tag) else {
+            return Err((400, "Bad Request"));
         };
-        match self.calls.values().find(is_it) {
-            None => Err((481, "Call/Transaction Does Not Exist")),
-            // One that rings here is not taken over; one that we make may be, and is not by us.
-            Some(call) if !matches!(call.stage, Stage::Up) => {
-                Err((481, "Call/Transaction Does Not Exist"))
-            }
-            Some(_) if is_early_only => Err((486, "Busy Here")),
-            Some(call) => Ok(Some(call.number)),
+        let is_it = |dialog: &Dialog| {
+            dialog.call_id() == call_id
+                && dialog.local_tag() == to_tag
+                // 0 stands for the tag of one that keeps to RFC 2543 and has none (section 6.1).
+                && dialog.remote_tag().unwrap_or("0") == from_tag
+        };
+        let has_it = |call: &&Call| match &call.stage {
+            Stage::Calling(outgoing) => outgoing.early.iter().any(|early| is_it(&early.dialog)),
+            Stage::Ringing(_) | Stage::Up => call.dialog.as_ref().is_some_and(is_it),
+        };
+        let mut found = self.calls.values().filter(has_it);
+        match (found.next(), found.next()) {
+            // One that rings here was not begun by us.
+            (None, _) | (_, Some(_)) => Err((481, "Call/Transaction Does Not Exist")),
+            (Some(call), None) => match &call.stage {
+                Stage::Ringing(_) => Err((481, "Call/Transaction Does Not Exist")),
+                Stage::Calling(outgoing) if outgoing.is_cancelled => Err((603, "Decline")),
+                Stage::Up if is_early_only => Err((486, "Busy Here")),
+                Stage::Calling(_) | Stage::Up => Ok(Some(call.number)),
+            },
         }
     }
 }

@@ -45,6 +45,7 @@ impl Ua {
             transaction: None,
             is_proceeding: false,
             is_cancelled: false,
+            is_replaced: false,
             given_up_at: None,
             early: Vec::new(),
             redirections: Vec::new(),
@@ -52,13 +53,14 @@ impl Ua {
             target: to.to_owned(),
             replaces,
             least_interval: None,
+            skipped: 0,
+            before: None,
         };
         let mut call = Call::new(number, account, Stage::Calling(Box::new(outgoing)));
         call.description = offer;
         call.reports_to = reports_to;
         self.calls.insert(number, call);
-        let first_hop = self.first_hop(account, to);
-        self.park(now, &first_hop, Parked::Invite { call: number });
+        self.park_first_hop(now, account, to, 0, Parked::Invite { call: number });
         number
     }
 
@@ -73,8 +75,19 @@ impl Ua {
         };
         let (target, replaces) = (outgoing.target.clone(), outgoing.replaces.clone());
         let least_interval = outgoing.least_interval;
-        let mut invite = self.writer(account, &route).invite(&target);
+        let (skipped, before) = (outgoing.skipped, outgoing.before.clone());
+        let mut writer = self.writer(account, &route);
+        let mut invite = writer.invite(&target);
         self.finish_request(account, &mut invite);
+        self.address_request(account, &mut invite, writer.contact(), skipped);
+        if let Some(before) = before {
+            for name in [Name::From, Name::To, Name::CallId] {
+                invite.remove_all(name);
+                invite.copy_fields(&before, name);
+            }
+            let number = before.cseq_number().unwrap_or(0).saturating_add(1);
+            invite.replace(Name::CSeq, format!("{number} INVITE"));
+        }
         let interval = interval.max(least_interval.unwrap_or(0));
         invite.push_back(Name::SessionExpires, interval.to_string());
         if let Some(least) = least_interval {
@@ -236,6 +249,32 @@ impl Ua {
         }
     }
 
+    /// Nobody has answered an INVITE, or it could not be sent: the next outbound proxy is tried, if there is one (RFC 3665
+    /// section 3.4).
+    pub(super) fn invite_unanswered(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        status: u16,
+        reason: &str,
+    ) {
+        let accounts = &self.accounts;
+        let Some(call) = self.calls.get_mut(&number) else {
+            return;
+        };
+        let proxies = accounts.get(&call.account);
+        let proxies = proxies.map_or(0, |account| account.config.outbound_proxies.len());
+        if let Stage::Calling(outgoing) = &mut call.stage
+            && !outgoing.is_proceeding
+            && outgoing.skipped + 1 < proxies
+        {
+            outgoing.skipped += 1;
+            let target = outgoing.target.clone();
+            return self.call_next(now, number, target);
+        }
+        self.invite_failed(now, number, status, reason);
+    }
+
     /// A call of ours was refused, or failed; the next address it was sent to is called, if there is one.
     pub(super) fn invite_failed(
         &mut self,
@@ -251,7 +290,8 @@ impl Ua {
             return;
         };
         if outgoing.is_cancelled {
-            return self.end(now, number, EndReason::Local);
+            let reason = outgoing.cancel_reason();
+            return self.end(now, number, reason);
         }
         // A 6xx is for everybody (RFC 3261 section 21.6).
         let next = outgoing.redirections.pop().filter(|_| status < 600);
@@ -300,6 +340,7 @@ impl Ua {
             dialog = early;
         }
         let is_cancelled = outgoing.is_cancelled;
+        let reason = outgoing.cancel_reason();
         let body = if has_answer {
             Bytes::new()
         } else {
@@ -311,15 +352,20 @@ impl Ua {
         call.timer = SessionTimer::of_response(now, response);
         call.takes_update = takes_update(response);
         let reports_to = call.reports_to;
-        let ack = Parked::Ack {
-            call: Some(number),
-            ack,
-        };
-        self.park(now, &next_hop, ack);
+        if call.description.is_empty() && !body.is_empty() && !is_cancelled {
+            // The answer goes into the ACK (RFC 3261 section 13.2.2.4).
+            call.unanswered = Some(ack);
+        } else {
+            let ack = Parked::Ack {
+                call: Some(number),
+                ack,
+            };
+            self.park(now, &next_hop, ack);
+        }
         if is_cancelled {
             // The CANCEL came too late.
             self.send_bye(now, number);
-            return self.end(now, number, EndReason::Local);
+            return self.end(now, number, reason);
         }
         if let Some(reports_to) = reports_to {
             self.report_transfer(now, reports_to, 200);
@@ -328,6 +374,30 @@ impl Ua {
             call: number,
             description: body,
         });
+    }
+
+    /// Answers the offer in the 2xx to a call of ours that was made without one.
+    ///
+    /// # Errors
+    ///
+    /// There is no such offer.
+    pub fn acknowledge(
+        &mut self,
+        now: Instant,
+        number: CallNumber,
+        answer: Bytes,
+    ) -> Result<(), UnknownCall> {
+        let call = self.call(number)?;
+        let ack = call.unanswered.take().ok_or(UnknownCall)?;
+        let dialog = call.dialog.as_ref().ok_or(UnknownCall)?;
+        let next_hop = dialog.next_hop().to_owned();
+        call.description = answer.clone();
+        let ack = Parked::Ack {
+            call: Some(number),
+            ack: ack.with_body(SDP, answer),
+        };
+        self.park(now, &next_hop, ack);
+        Ok(())
     }
 
     /// A 2xx that came again, or that of a fork that was too slow: the one is acknowledged again, the other is hung up
@@ -431,10 +501,11 @@ impl Ua {
         if outgoing.given_up_at.is_none_or(|limit| limit > now) {
             return;
         }
+        let reason = outgoing.cancel_reason();
         if let Some(transaction) = outgoing.transaction {
             self.sent.remove(&transaction);
         }
-        self.end(now, number, EndReason::Local);
+        self.end(now, number, reason);
     }
 
     /// A 3xx: its contacts are called, the best ones first (RFC 3261 section 8.1.3.4).
@@ -521,10 +592,16 @@ impl Ua {
             );
         }
         outgoing.target.clone_from(&target);
-        outgoing.invite = None;
+        outgoing.before = outgoing.invite.take().or(outgoing.before.take());
         outgoing.transaction = None;
-        let first_hop = self.first_hop(account, &target);
-        self.park(now, &first_hop, Parked::Invite { call: number });
+        let skipped = outgoing.skipped;
+        self.park_first_hop(
+            now,
+            account,
+            &target,
+            skipped,
+            Parked::Invite { call: number },
+        );
     }
 }
 

@@ -10,7 +10,7 @@ use sip::{Flow, Message, Method, Name};
 
 use super::calling::takes_update;
 use super::sending::{Purpose, Sent};
-use super::{ALLOW, SDP, SUPPORTED, Ua, contact, description, glare_pause, has_type};
+use super::{ALLOW, SDP, SUPPORTED, Ua, description, glare_pause, has_type};
 use crate::call::{Call, Offer, Offered, SentAnswer, Stage};
 use crate::event::{CallNumber, EndReason, UaEvent, UnknownCall};
 use crate::session_timer::SessionTimer;
@@ -68,15 +68,17 @@ impl Ua {
         description: Bytes,
     ) -> Result<(), UnknownCall> {
         let (t1, t2) = (self.config.transactions.t1, self.config.transactions.t2);
-        let call = self.call(number)?;
-        let offered = call.offered.take().ok_or(UnknownCall)?;
+        let offered = self.call(number)?.offered.take().ok_or(UnknownCall)?;
+        let account = self.call(number)?.account;
         let Offered {
             transaction,
             request,
             flow,
         } = offered;
         let mut response = Message::response_to(&request, 200, "OK");
-        response.push_back(Name::Contact, contact(request.request_uri(), &flow));
+        let contact = self.contact(Some(account), &request, &flow);
+        response.push_back(Name::Contact, contact);
+        let call = self.call(number)?;
         response.push_back(Name::Allow, ALLOW);
         response.push_back(Name::Supported, SUPPORTED);
         if let Some(timer) = SessionTimer::of_request(now, &request) {
@@ -255,14 +257,15 @@ impl Ua {
     pub(super) fn handle_final(&mut self, now: Instant, sent: Sent, response: &Message) {
         let status = response.status().unwrap_or(0);
         match sent.purpose {
-            Purpose::Register(account) => {
-                self.handle_registered(now, account, &sent.request, response)
+            Purpose::Register(register) => {
+                self.handle_registered(now, register, &sent.request, response)
             }
             Purpose::Invite(number) => {
                 self.handle_invite_final(now, number, &sent.request, response)
             }
             Purpose::Offer(number) => self.handle_offer_final(now, number, &sent.request, response),
             Purpose::Refer(number) if status >= 300 => {
+                self.refer_is_over(number);
                 self.emit(UaEvent::TransferProgress {
                     call: number,
                     status,
@@ -276,8 +279,10 @@ impl Ua {
     /// A request of ours failed without a response.
     pub(super) fn fail(&mut self, now: Instant, purpose: Purpose, status: u16, reason: &str) {
         match purpose {
-            Purpose::Register(account) => self.registration_failed(now, account, status, reason),
-            Purpose::Invite(number) => self.invite_failed(now, number, status, reason),
+            Purpose::Register(register) => {
+                self.registration_failed(now, register, status, reason, None);
+            }
+            Purpose::Invite(number) => self.invite_unanswered(now, number, status, reason),
             Purpose::Offer(number) => {
                 // The dialog is gone (RFC 3261 section 12.2.1.2).
                 if self.call(number).is_ok() {
@@ -285,12 +290,22 @@ impl Ua {
                     self.end(now, number, EndReason::Timeout);
                 }
             }
-            Purpose::Refer(number) => self.emit(UaEvent::TransferProgress {
-                call: number,
-                status,
-            }),
+            Purpose::Refer(number) => {
+                self.refer_is_over(number);
+                self.emit(UaEvent::TransferProgress {
+                    call: number,
+                    status,
+                });
+            }
             Purpose::Text(text) => self.emit(UaEvent::TextSent { text, status }),
             Purpose::Other => {}
+        }
+    }
+
+    /// A REFER of ours was refused: it has made no subscription.
+    fn refer_is_over(&mut self, number: CallNumber) {
+        if let Ok(call) = self.call(number) {
+            call.refers = call.refers.saturating_sub(1);
         }
     }
 
@@ -394,6 +409,8 @@ impl Ua {
     ) {
         let body = description(&request);
         let retry_after = self.rng.random_range(0..10_u32);
+        let account = self.calls.get(&number).map(|call| call.account);
+        let contact = self.contact(account, &request, &flow);
         let Ok(call) = self.call(number) else {
             return;
         };
@@ -412,7 +429,7 @@ impl Ua {
         if !is_invite && body.is_empty() {
             // It only refreshes the session.
             let mut response = Message::response_to(&request, 200, "OK");
-            response.push_back(Name::Contact, contact(request.request_uri(), &flow));
+            response.push_back(Name::Contact, contact);
             if let Some(timer) = SessionTimer::of_request(now, &request) {
                 timer.write_response(&mut response);
                 call.timer = Some(timer);

@@ -16,20 +16,20 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sip::dialog::Retransmission;
 use sip::transaction::{ClientId, ServerId, TransactionEvent, TransactionKey, Transactions};
-use sip::{Flow, Message, Method, Name, Transmit, Uri};
+use sip::{ConnectionId, Flow, Message, Method, Name, Transmit, Uri};
 
+use crate::account::Account;
 use crate::call::{Call, Offer, Stage};
 use crate::config::{AccountConfig, UaConfig};
 use crate::event::{AccountId, CallNumber, EndReason, RegistrationState, UaEvent, UnknownCall};
 use crate::route::{Query, QueryId, Route};
-use registering::Account;
 use sending::{Parked, Sent};
 
 /// The methods that are understood, as Allow lists them.
 const ALLOW: &str =
     "INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, REFER, NOTIFY, INFO, MESSAGE";
 /// The extensions that are understood, as Supported lists them.
-const SUPPORTED: &str = "100rel, timer, replaces, path";
+const SUPPORTED: &str = "100rel, timer, replaces, path, outbound, gruu";
 /// The same, as Require may name them.
 const EXTENSIONS: [&str; 3] = ["100rel", "timer", "replaces"];
 /// The kind of a session description.
@@ -47,6 +47,10 @@ pub struct Ua {
     /// What waits for the way to a URI, in order.
     parked: BTreeMap<QueryId, (String, Vec<Parked>)>,
     queries: VecDeque<Query>,
+    /// Keep-alives that are to be sent.
+    pings: VecDeque<Transmit>,
+    /// Connections that are to be closed.
+    closing: VecDeque<ConnectionId>,
     events: VecDeque<UaEvent>,
     next_number: u64,
     rng: ChaCha12Rng,
@@ -68,6 +72,8 @@ impl Ua {
             sent: HashMap::new(),
             parked: BTreeMap::new(),
             queries: VecDeque::new(),
+            pings: VecDeque::new(),
+            closing: VecDeque::new(),
             events: VecDeque::new(),
             next_number: 1,
             rng,
@@ -77,7 +83,8 @@ impl Ua {
     /// Adds an account; it is not registered before [`register`](Ua::register) asks for that.
     pub fn add_account(&mut self, config: AccountConfig) -> AccountId {
         let id = AccountId(self.number() as u32);
-        self.accounts.insert(id, Account::new(config));
+        let has_instance = self.config.instance.is_some();
+        self.accounts.insert(id, Account::new(config, has_instance));
         id
     }
 
@@ -125,7 +132,7 @@ impl Ua {
             .map(|(id, _)| *id)
             .collect();
         for account in due {
-            self.renew_registration(now, account);
+            self.registration_timeout(now, account);
         }
         let due: Vec<CallNumber> = self
             .calls
@@ -150,7 +157,8 @@ impl Ua {
 
     /// The next message to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.transactions.poll_transmit()
+        let ping = self.pings.pop_front();
+        ping.or_else(|| self.transactions.poll_transmit())
     }
 
     /// The next question.
@@ -241,7 +249,13 @@ impl Ua {
                 Some(_) => (200, "OK"),
                 None => (481, "Call/Transaction Does Not Exist"),
             };
-            self.respond(now, transaction, &flow, &request, status, reason);
+            // With the tag of the response to the INVITE (RFC 3261 section 9.2).
+            let tag = cancels.and_then(|invite| self.ringing_tag(invite));
+            let tag = tag.unwrap_or_else(|| self.new_tag());
+            let mut response = Message::response_to(&request, status, reason);
+            response.set_to_tag(&tag);
+            self.finish_response(&mut response, &flow, &request);
+            self.transactions.respond(now, transaction, response);
             if let Some(invite) = cancels {
                 self.handle_cancel(now, invite);
             }
@@ -306,9 +320,17 @@ impl Ua {
             response.push_back(Name::Supported, SUPPORTED);
         }
         if request.method() == Some(&Method::Options) {
-            response.push_back(Name::Contact, contact(request.request_uri(), flow));
+            let contact = self.contact(self.account_of(request), request, flow);
+            response.push_back(Name::Contact, contact);
         }
         response.push_back(Name::Server, &self.config.product);
+    }
+
+    /// The Contact of our responses to a request that came along `flow`.
+    fn contact(&self, account: Option<AccountId>, request: &Message, flow: &Flow) -> String {
+        let uri = contact_uri(request.request_uri(), flow);
+        let account = account.and_then(|account| self.accounts.get(&account));
+        account.map_or_else(|| format!("<{uri}>"), |account| account.contact(&uri))
     }
 
     /// A tag for a response (RFC 3261 section 19.3).
@@ -342,6 +364,7 @@ impl Ua {
         self.retransmit_provisional(now, number);
         self.retransmit_answer(now, number);
         self.postponed_offer(now, number);
+        self.transfer_timeout(now, number);
         self.session_timeout(now, number);
     }
 
@@ -490,8 +513,8 @@ fn user(uri: &str) -> Option<String> {
     parsed.as_sip()?.user().map(str::to_owned)
 }
 
-/// A Contact value: the user of a URI at the address where a message arrived.
-fn contact(uri: Option<&str>, flow: &Flow) -> String {
+/// The user of a URI at the address where a message arrived.
+fn contact_uri(uri: Option<&str>, flow: &Flow) -> String {
     let user = uri
         .and_then(user)
         .map_or(String::new(), |user| format!("{user}@"));
@@ -500,7 +523,7 @@ fn contact(uri: Option<&str>, flow: &Flow) -> String {
         _ => "sip",
     };
     let transport = flow.transport.uri_parameter();
-    format!("<{scheme}:{user}{};transport={transport}>", flow.local)
+    format!("{scheme}:{user}{};transport={transport}", flow.local)
 }
 
 /// How long after both sides have made an offer at the same time each makes it again: between 2.1 and 4 seconds where the

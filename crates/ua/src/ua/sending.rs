@@ -4,11 +4,13 @@ use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
+use sip::dialog::refreshes_target;
 use sip::digest;
 use sip::transaction::ClientId;
 use sip::user_agent::UserAgent;
-use sip::{Message, Method, Name};
+use sip::{Message, Name};
 
+use super::registering::Register;
 use super::{ALLOW, SUPPORTED, Ua};
 use crate::call::Stage;
 use crate::event::{AccountId, CallNumber, TextNumber};
@@ -22,7 +24,7 @@ const MAX_PARKED: usize = 1_024;
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    Register(AccountId),
+    Register(Register),
     Invite(CallNumber),
     /// A re-INVITE or UPDATE.
     Offer(CallNumber),
@@ -46,10 +48,7 @@ pub(super) struct Sent {
 /// What waits for a way.
 #[derive(Debug)]
 pub(super) enum Parked {
-    Register {
-        account: AccountId,
-        expires: u32,
-    },
+    Register(Register),
     Invite {
         call: CallNumber,
     },
@@ -96,9 +95,7 @@ impl Ua {
     /// The way is known.
     pub(super) fn unpark(&mut self, now: Instant, parked: Parked, route: Route) {
         match parked {
-            Parked::Register { account, expires } => {
-                self.send_register(now, account, expires, route);
-            }
+            Parked::Register(register) => self.send_register(now, register, route),
             Parked::Invite { call } => self.send_invite(now, call, route),
             Parked::Text {
                 text,
@@ -119,7 +116,7 @@ impl Ua {
     /// There is no way.
     pub(super) fn unreachable(&mut self, now: Instant, parked: Parked) {
         let purpose = match parked {
-            Parked::Register { account, .. } => Purpose::Register(account),
+            Parked::Register(register) => Purpose::Register(register),
             Parked::Invite { call } => Purpose::Invite(call),
             Parked::Text { text, .. } => Purpose::Text(text),
             Parked::Written { purpose, .. } => purpose,
@@ -128,18 +125,45 @@ impl Ua {
         self.fail(now, purpose, 503, "Service Unavailable");
     }
 
+    /// Sends what begins outside of a dialog along the way that the account's requests take first; `skipped` outbound proxies
+    /// have failed.
+    pub(super) fn park_first_hop(
+        &mut self,
+        now: Instant,
+        account: AccountId,
+        uri: &str,
+        skipped: usize,
+        parked: Parked,
+    ) {
+        let Some(known) = self.accounts.get(&account) else {
+            return self.park(now, uri, parked);
+        };
+        match known.flow_route(skipped) {
+            Some(route) => self.unpark(now, parked, route),
+            None => {
+                let (next_hop, _) = known.first_hop(uri, skipped);
+                self.park(now, &next_hop, parked);
+            }
+        }
+    }
+
     /// Sends a request within the dialog of a call: BYE for one.
     pub(super) fn send_in_dialog(
         &mut self,
         now: Instant,
         call: CallNumber,
         purpose: Purpose,
-        request: Message,
+        mut request: Message,
     ) {
-        let Ok(known) = self.call(call) else {
+        let cnonce = self.new_tag();
+        let Some(known) = self.calls.get_mut(&call) else {
             return;
         };
         let account = known.account;
+        let config = self.accounts.get(&account).map(|account| &account.config);
+        if let Some(credentials) = config.and_then(|config| config.credentials.as_ref()) {
+            known.proofs.write(&mut request, credentials, &cnonce);
+        }
         let Some(next_hop) = known
             .dialog
             .as_ref()
@@ -165,10 +189,17 @@ impl Ua {
         route: Route,
         challenges: u8,
     ) {
+        let writer = self.writer(account, &route);
+        let mut request = request;
+        // We may be reached elsewhere than when the dialog began.
+        let is_refresh =
+            request.to_tag().is_some() && request.method().is_some_and(refreshes_target);
+        if is_refresh && let Some(known) = self.accounts.get(&account) {
+            request.replace(Name::Contact, known.contact(writer.contact()));
+        }
         let mut with_via = request.clone();
         let branch = self.transactions.new_branch();
-        self.writer(account, &route)
-            .push_via(&mut with_via, &branch);
+        writer.push_via(&mut with_via, &branch);
         if with_via.header(Name::UserAgent).is_none() {
             with_via.push_back(Name::UserAgent, &self.config.product);
         }
@@ -251,8 +282,7 @@ impl Ua {
         )
     }
 
-    /// What a request outside of a dialog has beside what [`UserAgent`] writes: the user's name, our extensions, the route
-    /// that the registrar has told (RFC 3608 section 6.1).
+    /// What a request outside of a dialog has beside what [`UserAgent`] writes: the user's name and our extensions.
     pub(super) fn finish_request(&mut self, account: AccountId, request: &mut Message) {
         let known = self.accounts.get(&account);
         if let Some(name) = known.and_then(|account| account.config.display_name.as_deref())
@@ -261,29 +291,28 @@ impl Ua {
             let name = name.replace(['"', '\\', '\r', '\n'], "");
             request.replace(Name::From, format!("\"{name}\" {from}"));
         }
-        if request.method() != Some(&Method::Register) {
-            let routes = known
-                .map(|account| account.service_route.clone())
-                .unwrap_or_default();
-            for route in routes {
-                request.push_back(Name::Route, route);
-            }
-        }
         request.replace(Name::Allow, ALLOW);
         request.replace(Name::Supported, SUPPORTED);
     }
 
-    /// The URI that a request of an account outside of a dialog goes to first.
-    pub(super) fn first_hop(&self, account: AccountId, uri: &str) -> String {
-        let known = self.accounts.get(&account);
-        let outbound = known.and_then(|account| account.config.outbound_proxy.clone());
-        let service = known
-            .and_then(|account| account.service_route.first())
-            .map(|route| {
-                let route = route.trim().trim_start_matches('<');
-                route.split('>').next().unwrap_or(route).to_owned()
-            });
-        outbound.or(service).unwrap_or_else(|| uri.to_owned())
+    /// The Contact and the Routes of a request outside of a dialog that is no REGISTER (RFC 3608 section 6.1); `skipped`
+    /// outbound proxies have failed.
+    pub(super) fn address_request(
+        &mut self,
+        account: AccountId,
+        request: &mut Message,
+        contact: &str,
+        skipped: usize,
+    ) {
+        let Some(known) = self.accounts.get(&account) else {
+            return;
+        };
+        let uri = request.request_uri().unwrap_or_default();
+        let (_, routes) = known.first_hop(uri, skipped);
+        for route in routes {
+            request.push_back(Name::Route, route);
+        }
+        request.replace(Name::Contact, known.contact(contact));
     }
 
     /// Sends a request again with the answers to the challenges in its response (RFC 3261 section 22). `false` when that
@@ -302,6 +331,11 @@ impl Ua {
             return false;
         }
         let mut request = sent.request.clone();
+        if sent.challenges == 0 {
+            // Credentials that were sent without being asked for may be for a nonce that is gone.
+            request.remove_all(Name::Authorization);
+            request.remove_all(Name::ProxyAuthorization);
+        }
         let account = digest::Account {
             username: &credentials.username,
             password: credentials.password.as_bytes(),
@@ -317,6 +351,20 @@ impl Ua {
             request.replace(Name::CSeq, format!("{number} {method}"));
         }
         let (purpose, route) = (sent.purpose, sent.route.clone());
+        let proofs = match purpose {
+            Purpose::Register(register) => {
+                let known = self.accounts.get_mut(&register.account);
+                let flow = known.and_then(|known| known.flows.get_mut(register.flow));
+                flow.map(|flow| &mut flow.proofs)
+            }
+            Purpose::Invite(call) | Purpose::Offer(call) | Purpose::Refer(call) => {
+                self.calls.get_mut(&call).map(|call| &mut call.proofs)
+            }
+            Purpose::Text(_) | Purpose::Other => None,
+        };
+        if let Some(proofs) = proofs {
+            proofs.learn(response);
+        }
         self.send(
             now,
             purpose,
@@ -333,8 +381,10 @@ impl Ua {
     fn next_cseq(&mut self, purpose: Purpose, request: &Message) -> Option<u32> {
         let next = request.cseq_number()?.checked_add(1);
         match purpose {
-            Purpose::Register(account) => {
-                self.accounts.get_mut(&account)?.skip_sequence_number();
+            Purpose::Register(register) => {
+                let account = self.accounts.get_mut(&register.account)?;
+                let flow = account.flows.get_mut(register.flow)?;
+                flow.series.as_mut()?.skip();
                 next
             }
             _ => {

@@ -29,7 +29,6 @@ impl Ua {
             self.emit(UaEvent::TextSent { text, status: 413 });
             return text;
         }
-        let first_hop = self.first_hop(account, to);
         let parked = Parked::Text {
             text,
             account,
@@ -37,7 +36,7 @@ impl Ua {
             content_type: content_type.to_owned(),
             body,
         };
-        self.park(now, &first_hop, parked);
+        self.park_first_hop(now, account, to, 0, parked);
         text
     }
 
@@ -52,10 +51,12 @@ impl Ua {
         body: Bytes,
         route: Route,
     ) {
-        let mut request = self.writer(account, &route).request(Method::Message, to);
+        let mut writer = self.writer(account, &route);
+        let mut request = writer.request(Method::Message, to);
+        self.finish_request(account, &mut request);
+        self.address_request(account, &mut request, writer.contact(), 0);
         // A text makes no dialog (RFC 3428 section 4).
         request.remove_all(Name::Contact);
-        self.finish_request(account, &mut request);
         let request = request.with_body(content_type, body);
         self.send(now, Purpose::Text(text), account, request, route, 0);
     }

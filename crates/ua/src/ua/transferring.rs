@@ -1,15 +1,22 @@
 //! Transfers: a REFER asks the other side to call somebody else (RFC 3515, RFC 3891, RFC 5589).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sip::transaction::ServerId;
 use sip::{Flow, Message, Method, Name, NameAddr, Uri};
 
+use super::Ua;
 use super::sending::Purpose;
-use super::{Ua, contact};
 use crate::call::{Referred, Stage};
 use crate::event::{CallNumber, UaEvent, UnknownCall};
+
+/// How long the user may think before the other side is told that the transfer is pending (RFC 3515 section 2.4.2: a REFER is
+/// answered at once), and for how long altogether.
+const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_THINKING: Duration = Duration::from_secs(120);
+/// REFERs of ours in one call whose outcome has not been told.
+const MAX_REFERS: u8 = 16;
 
 impl Ua {
     /// Asks the other side of a call to call `target` in our place; with `in_place_of`, in the place of another call of ours,
@@ -17,7 +24,7 @@ impl Ua {
     ///
     /// # Errors
     ///
-    /// A call is not answered.
+    /// A call is not answered, or too many transfers are under way.
     pub fn transfer(
         &mut self,
         now: Instant,
@@ -25,7 +32,8 @@ impl Ua {
         target: &str,
         in_place_of: Option<CallNumber>,
     ) -> Result<(), UnknownCall> {
-        if !matches!(self.call(number)?.stage, Stage::Up) {
+        let call = self.call(number)?;
+        if !matches!(call.stage, Stage::Up) || call.refers >= MAX_REFERS {
             return Err(UnknownCall);
         }
         let refer_to = match in_place_of {
@@ -48,6 +56,7 @@ impl Ua {
         let request = self
             .request_in_dialog(number, Method::Refer)?
             .with(Name::ReferTo, refer_to);
+        self.call(number)?.refers += 1;
         self.send_in_dialog(now, number, Purpose::Refer(number), request);
         Ok(())
     }
@@ -67,14 +76,12 @@ impl Ua {
         let call = self.call(number)?;
         let account = call.account;
         let referred = call.referred.as_mut().ok_or(UnknownCall)?;
-        let transaction = referred.transaction.take().ok_or(UnknownCall)?;
-        let mut response = Message::response_to(&referred.request, 202, "Accepted");
-        response.push_back(
-            Name::Contact,
-            contact(referred.request.request_uri(), &referred.flow),
-        );
         let (target, replaces) = refer_target(&referred.request).ok_or(UnknownCall)?;
-        self.transactions.respond(now, transaction, response);
+        if std::mem::replace(&mut referred.is_accepted, true) {
+            return Err(UnknownCall);
+        }
+        referred.due = None;
+        self.answer_refer(now, number);
         self.report_transfer(now, number, 100);
         Ok(self.dial_in_place_of(now, account, &target, offer, replaces, Some(number)))
     }
@@ -85,11 +92,60 @@ impl Ua {
     ///
     /// No transfer was asked for.
     pub fn refuse_transfer(&mut self, now: Instant, number: CallNumber) -> Result<(), UnknownCall> {
-        let referred = self.call(number)?.referred.take().ok_or(UnknownCall)?;
-        let transaction = referred.transaction.ok_or(UnknownCall)?;
-        let response = Message::response_to(&referred.request, 603, "Decline");
-        self.transactions.respond(now, transaction, response);
+        let call = self.call(number)?;
+        let referred = call.referred.as_ref().ok_or(UnknownCall)?;
+        if referred.is_accepted {
+            return Err(UnknownCall);
+        }
+        match referred.transaction {
+            Some(transaction) => {
+                let response = Message::response_to(&referred.request, 603, "Decline");
+                call.referred = None;
+                self.transactions.respond(now, transaction, response);
+            }
+            // It was answered, as it had to be; this ends the subscription.
+            None => self.report_transfer(now, number, 603),
+        }
         Ok(())
+    }
+
+    /// Nobody has decided yet whether a transfer is to be.
+    pub(super) fn transfer_timeout(&mut self, now: Instant, number: CallNumber) {
+        let Ok(call) = self.call(number) else {
+            return;
+        };
+        let Some(referred) = &mut call.referred else {
+            return;
+        };
+        if referred.due.is_none_or(|due| due > now) {
+            return;
+        }
+        if referred.transaction.is_some() {
+            referred.due = Some(now + MAX_THINKING);
+            self.answer_refer(now, number);
+            self.notify_transfer(now, number, "pending;expires=120", 100);
+        } else {
+            let _ = self.refuse_transfer(now, number);
+        }
+    }
+
+    /// Answers a REFER that has not been answered: it makes a subscription (RFC 3515 section 2.4.2).
+    fn answer_refer(&mut self, now: Instant, number: CallNumber) {
+        let Some(call) = self.calls.get_mut(&number) else {
+            return;
+        };
+        let Some(referred) = &mut call.referred else {
+            return;
+        };
+        let Some(transaction) = referred.transaction.take() else {
+            return;
+        };
+        let (request, flow) = (referred.request.clone(), referred.flow);
+        let account = call.account;
+        let mut response = Message::response_to(&request, 202, "Accepted");
+        let contact = self.contact(Some(account), &request, &flow);
+        response.push_back(Name::Contact, contact);
+        self.transactions.respond(now, transaction, response);
     }
 
     pub(super) fn handle_refer(
@@ -113,6 +169,8 @@ impl Ua {
             transaction: Some(transaction),
             request,
             flow,
+            is_accepted: false,
+            due: Some(now + PATIENCE),
         });
         self.emit(UaEvent::TransferRequested {
             call: number,
@@ -130,7 +188,6 @@ impl Ua {
         flow: Flow,
         request: &Message,
     ) {
-        self.respond(now, transaction, &flow, request, 200, "OK");
         let is_refer = request.header(Name::Event).is_some_and(|event| {
             event
                 .split(';')
@@ -139,11 +196,24 @@ impl Ua {
                 .trim()
                 .eq_ignore_ascii_case("refer")
         });
+        let is_over = request
+            .header(Name::SubscriptionState)
+            .is_some_and(|state| state.trim_start().starts_with("terminated"));
+        let Some(call) = self.calls.get_mut(&number) else {
+            return;
+        };
+        if !is_refer || call.refers == 0 {
+            // Nobody has subscribed to it (RFC 6665 section 4.1.3).
+            let reason = "Call/Transaction Does Not Exist";
+            return self.respond(now, transaction, &flow, request, 481, reason);
+        }
+        call.refers -= u8::from(is_over);
+        self.respond(now, transaction, &flow, request, 200, "OK");
         let fragment = String::from_utf8_lossy(request.body());
         let status = fragment
             .strip_prefix("SIP/2.0 ")
             .and_then(|rest| rest.get(..3)?.parse::<u16>().ok());
-        if let (true, Some(status)) = (is_refer, status) {
+        if let Some(status) = status {
             self.emit(UaEvent::TransferProgress {
                 call: number,
                 status,
@@ -154,11 +224,18 @@ impl Ua {
     /// Tells the side that asked for a transfer how the new call gets on.
     pub(super) fn report_transfer(&mut self, now: Instant, number: CallNumber, status: u16) {
         let is_over = status >= 200;
-        let state = if is_over {
-            "terminated;reason=noresource"
-        } else {
-            "active;expires=60"
+        let state = match status {
+            603 => "terminated;reason=rejected",
+            200.. => "terminated;reason=noresource",
+            _ => "active;expires=60",
         };
+        self.notify_transfer(now, number, state, status);
+        if is_over && let Ok(call) = self.call(number) {
+            call.referred = None;
+        }
+    }
+
+    fn notify_transfer(&mut self, now: Instant, number: CallNumber, state: &str, status: u16) {
         let Ok(request) = self.request_in_dialog(number, Method::Notify) else {
             return;
         };
@@ -170,9 +247,6 @@ impl Ua {
                 format!("SIP/2.0 {status} {}\r\n", reason(status)),
             );
         self.send_in_dialog(now, number, Purpose::Other, request);
-        if is_over && let Ok(call) = self.call(number) {
-            call.referred = None;
-        }
     }
 }
 

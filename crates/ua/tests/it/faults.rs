@@ -1,13 +1,14 @@
 //! Lossy networks, and messages that nobody should send.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use sip::{Message, Transport};
+use sip::{Message, Name, Transport};
 use ua::{EndReason, UaEvent};
 
-use crate::network::{offer, two, uri_of};
+use crate::network::{Network, offer, two, uri_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -54,10 +55,28 @@ fn both_sides_agree(seed: u64) {
     }
     network.loss = 0.0;
     network.run(120 * SECOND);
+    one_final_response_each(&network);
     // A BYE that was lost before leaves the session timer to find out.
     network.run(2_000 * SECOND);
     assert!(network.ua(alice).is_idle(), "seed {seed}");
     assert!(network.ua(bob).is_idle(), "seed {seed}");
+}
+
+/// No transaction has two different final responses (RFC 3261 section 17.2).
+fn one_final_response_each(network: &Network) {
+    let mut finals: HashMap<String, Message> = HashMap::new();
+    for message in &network.messages {
+        let status = message.status().unwrap_or(0);
+        // What was not understood at all is answered without a transaction.
+        if status < 200 || status == 400 {
+            continue;
+        }
+        let via = message.header(Name::Via).unwrap_or_default();
+        let method = message.cseq().map(|(_, method)| method.to_string());
+        let key = format!("{via} {}", method.unwrap_or_default());
+        let first = finals.entry(key).or_insert_with(|| message.clone());
+        assert_eq!(first.status(), message.status(), "{via}");
+    }
 }
 
 #[test]

@@ -2,8 +2,11 @@
 
 mod calls;
 mod faults;
+mod hostile;
 mod network;
+mod outbound;
 mod registrations;
+mod rfc3665;
 mod sessions;
 mod texts;
 mod transfers;

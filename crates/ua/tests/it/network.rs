@@ -36,6 +36,8 @@ pub(crate) struct Network {
     pub(crate) events: Vec<(SocketAddr, Duration, UaEvent)>,
     /// Everything that was sent and was not lost.
     pub(crate) messages: Vec<Message>,
+    /// Keep-alives that were sent: to whom, and what.
+    pub(crate) keep_alives: Vec<(SocketAddr, Bytes)>,
 }
 
 /// A host with a user agent of one account.
@@ -59,6 +61,7 @@ impl Network {
             transport: Transport::Udp,
             events: Vec::new(),
             messages: Vec::new(),
+            keep_alives: Vec::new(),
         }
     }
 
@@ -232,7 +235,8 @@ impl Network {
         self.on_the_way = later;
         due.sort_by_key(|one| (one.0, one.1));
         for (_, _, from, to, octets) in due {
-            let Ok(message) = Message::read(octets) else {
+            let Ok(message) = Message::read(octets.clone()) else {
+                self.keep_alives.push((to, octets));
                 continue;
             };
             self.messages.push(message.clone());

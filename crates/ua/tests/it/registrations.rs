@@ -66,7 +66,10 @@ fn a_registration_is_challenged_granted_renewed_and_taken_back() {
     network.run(SECOND);
     assert_eq!(
         states(&network, alice),
-        [RegistrationState::Registered { expires: 120 }]
+        [RegistrationState::Registered {
+            expires: 120,
+            flows: 1
+        }]
     );
     network.run(120 * SECOND);
     assert_eq!(states(&network, alice).len(), 2, "renewed before it ended");
@@ -124,7 +127,10 @@ fn a_longer_interval_is_asked_for_where_the_registrar_wants_that() {
     network.run(SECOND);
     assert_eq!(
         states(&network, alice),
-        [RegistrationState::Registered { expires: 1_800 }]
+        [RegistrationState::Registered {
+            expires: 1_800,
+            flows: 1
+        }]
     );
 }
 
@@ -137,7 +143,10 @@ fn a_registrar_that_is_silent_is_asked_again() {
         reason: "Request Timeout".to_owned(),
     };
     assert_eq!(states(&network, alice), [failed]);
-    network.run(70 * SECOND);
+    // Between 30 and 60 s, and as long as nobody answers (RFC 5626 section 4.5).
+    network.run(29 * SECOND);
+    assert_eq!(states(&network, alice).len(), 1);
+    network.run(66 * SECOND);
     assert_eq!(states(&network, alice).len(), 2);
 }
 
