@@ -6,6 +6,7 @@ use sip::user_agent::Registration;
 use sip::{ConnectionId, Flow, Target, Uri};
 
 use crate::config::AccountConfig;
+use crate::event::AccountId;
 use crate::keep_alive::KeepAlive;
 use crate::proofs::Proofs;
 use crate::route::Route;
@@ -30,6 +31,28 @@ pub(crate) struct Account {
     /// The GRUUs that the registrar has given (RFC 5627 section 4.2).
     pub(crate) public_gruu: Option<String>,
     pub(crate) temporary_gruu: Option<String>,
+}
+
+/// What a REGISTER asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// To bind our contact.
+    Bind,
+    /// To remove it.
+    Unbind,
+    /// To remove all contacts of the user (RFC 3261 section 10.2.2).
+    UnbindAll,
+    /// To tell them (RFC 3261 section 10.2.3).
+    Fetch,
+}
+
+/// A REGISTER: whose, along which flow, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Register {
+    pub(crate) account: AccountId,
+    /// Its place among the account's flows.
+    pub(crate) flow: usize,
+    pub(crate) ask: Ask,
 }
 
 /// How far the registration along a flow is.

@@ -8,7 +8,7 @@ use sip::{ConnectionId, Contact, Flow, Message, Name, NameAddr, Target, Transmit
 
 use super::sending::{Parked, Purpose};
 use super::{RegistrationState, Ua};
-use crate::account::FlowState;
+use crate::account::{Ask, FlowState, Register};
 use crate::event::{AccountId, UaEvent};
 use crate::keep_alive::{Due, KeepAlive};
 use crate::route::Route;
@@ -23,28 +23,6 @@ const MAX_SERVICE_ROUTES: usize = 8;
 const MAX_BINDINGS: usize = 64;
 /// The longest Retry-After that is followed, in seconds.
 const MAX_RETRY_AFTER: u64 = 3_600;
-
-/// What a REGISTER asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
-    /// To bind our contact.
-    Bind,
-    /// To remove it.
-    Unbind,
-    /// To remove all contacts of the user (RFC 3261 section 10.2.2).
-    UnbindAll,
-    /// To tell them (RFC 3261 section 10.2.3).
-    Fetch,
-}
-
-/// A REGISTER: whose, along which flow, and what for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Register {
-    pub(super) account: AccountId,
-    /// Its place among the account's flows.
-    pub(super) flow: usize,
-    pub(super) ask: Ask,
-}
 
 impl Ua {
     /// Registers an account and keeps it registered; also one that is registered already.

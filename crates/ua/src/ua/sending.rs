@@ -10,8 +10,8 @@ use sip::transaction::ClientId;
 use sip::user_agent::UserAgent;
 use sip::{Message, Name};
 
-use super::registering::Register;
 use super::{ALLOW, SUPPORTED, Ua};
+use crate::account::Register;
 use crate::call::Stage;
 use crate::event::{AccountId, CallNumber, TextNumber};
 use crate::route::{Query, QueryId, Route};
