@@ -1,7 +1,7 @@
 //! Two paths in comparison with the better one alone, over a grid of rates, round-trip times, losses and buffers.
 //!
-//! `MULTIPATH_GRID=1 cargo test -p sctp --test it multipath::grid -- --nocapture` prints the whole grid; without that
-//! variable a few cells are looked at. `MULTIPATH_GRID` may also be words that all have to be in the names of cells.
+//! `cargo test -p sctp --test it multipath::grid -- --ignored --nocapture` prints the whole grid, for half an hour.
+//! `MULTIPATH_GRID` may be words that all have to be in the names of cells, and `MULTIPATH_SCHEDULER` another scheduler.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -16,6 +16,9 @@ use super::links::{LinkSpec, Links};
 
 /// What two paths are to carry at least, as a share of what the better one carries alone.
 const GOAL: f64 = 0.98;
+
+/// What no cell is below: where the better path itself loses much, the goal is missed.
+const FLOOR: f64 = 0.75;
 
 /// Several paths against one of them.
 #[derive(Debug, Clone, Copy)]
@@ -181,19 +184,15 @@ fn two_paths_are_no_worse_than_the_better_one() {
 }
 
 #[test]
-fn grid() {
-    let Ok(words) = std::env::var("MULTIPATH_GRID") else {
-        return;
-    };
+#[ignore = "takes half an hour: for the nightly run"]
+fn no_cell_of_the_grid_is_far_below_the_better_path() {
+    let words = std::env::var("MULTIPATH_GRID").unwrap_or_default();
     let mut cells = all_cells();
     if let Ok(name) = std::env::var("MULTIPATH_SCHEDULER") {
         let scheduler = name.parse().expect("the name of a scheduler");
         cells.iter_mut().for_each(|cell| cell.scheduler = scheduler);
     }
-    let words: Vec<&str> = words
-        .split_whitespace()
-        .filter(|word| *word != "1")
-        .collect();
+    let words: Vec<&str> = words.split_whitespace().collect();
     cells.retain(|cell| {
         let name = format!(" {cell} ");
         words.iter().all(|word| name.contains(&format!(" {word} ")))
@@ -207,4 +206,7 @@ fn grid() {
         below.count(),
         outcomes.len()
     );
+    for (cell, outcome) in &outcomes {
+        assert!(outcome.share() >= FLOOR, "{cell}: {:.3}", outcome.share());
+    }
 }
