@@ -1,5 +1,7 @@
 //! Interoperation with the Linux kernel's SCTP, over raw IP and in UDP, with two paths.
 
+mod multipath;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
