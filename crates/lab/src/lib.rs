@@ -22,6 +22,7 @@
 mod bulk;
 mod calls;
 mod checks;
+mod congestion;
 mod context;
 pub mod demo;
 mod difference;

@@ -1,6 +1,6 @@
 //! A client and a server in network namespaces, with the emulator as the link between them: the stage of
-//! experiments on real sockets that look at one association or a few connections. TCP is the kernel's, with Reno;
-//! SCTP is ours, in UDP.
+//! experiments on real sockets that look at one association or a few connections. TCP is the kernel's; SCTP is ours, in
+//! UDP.
 
 use std::fs;
 use std::io;
@@ -17,6 +17,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use testbed::{Testbed, Topology, ready_made};
 use tokio::sync::oneshot;
 
+use crate::congestion::Congestion;
 use crate::net::joined;
 
 /// Where the server listens.
@@ -131,13 +132,17 @@ fn set_buffers(window: usize) -> io::Result<()> {
     write("tcp_wmem", 2 * window)
 }
 
-/// A socket of the kernel's TCP with Reno, a bounded window, and without Nagle's algorithm.
-pub(crate) fn tcp_socket(address: IpAddr, window: usize) -> anyhow::Result<Socket> {
+/// A socket of the kernel's TCP with a bounded window, and without Nagle's algorithm.
+pub(crate) fn tcp_socket(
+    address: IpAddr,
+    window: usize,
+    congestion: Congestion,
+) -> anyhow::Result<Socket> {
     let domain = Domain::for_address(SocketAddr::new(address, PORT));
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket
-        .set_tcp_congestion(b"reno")
-        .context("the kernel has no Reno")?;
+        .set_tcp_congestion(congestion.of_tcp().as_bytes())
+        .with_context(|| format!("the kernel's TCP has no {}", congestion.of_tcp()))?;
     socket.set_tcp_nodelay(true)?;
     tcp_info::clamp_window(socket.as_fd(), window as u32)?;
     Ok(socket)

@@ -82,6 +82,7 @@ mod tests {
 
     use super::*;
     use crate::bulk::Until;
+    use crate::congestion::Congestion;
     use crate::net::Lateness;
     use crate::verdict::Verdict;
 
@@ -93,6 +94,7 @@ mod tests {
                 ..LinkConfig::default()
             },
             transport: Transport::Sctp,
+            congestion: Congestion::Reno,
             flows: 1,
             until: Until::Messages(1000),
             window: 1 << 16,

@@ -12,6 +12,7 @@ use link::{Bottleneck, Distribution, LinkConfig, LinkStatistics, Rate};
 use sctp::{EndpointConfig, EndpointStatistics};
 use sim_transport::TcpConfig;
 
+use crate::congestion::Congestion;
 use crate::context::Context;
 use crate::experiment::On;
 use crate::laws::{Pauses, Wire};
@@ -30,6 +31,7 @@ pub(crate) struct Bulk {
     /// Each direction of the link.
     pub(crate) link: LinkConfig,
     pub(crate) transport: Transport,
+    pub(crate) congestion: Congestion,
     /// Connections of TCP, streams of one association.
     pub(crate) flows: u16,
     pub(crate) until: Until,
@@ -41,7 +43,7 @@ pub(crate) struct Bulk {
 /// Over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// With Reno: smoltcp's on simulated hosts, the kernel's on real ones.
+    /// smoltcp's with Reno on simulated hosts, the kernel's on real ones.
     Tcp,
     /// Ours: right on IP on simulated hosts, in UDP (RFC 6951) on real ones.
     Sctp,
@@ -154,6 +156,11 @@ impl Bulk {
         }
     }
 
+    /// Bytes a second of user data that the link carries at most.
+    pub(crate) fn user_rate(&self, on: On) -> f64 {
+        self.transport.wire(on).goodput(self.rate())
+    }
+
     /// The least and the most that a packet may be under way that waits for nobody.
     fn delays(&self) -> (Duration, Duration) {
         let jitter = &self.link.jitter;
@@ -173,10 +180,9 @@ impl Bulk {
     /// link (lost and repeated packets included) at its rate, the pauses that [`Pauses`] allows for what has been
     /// counted, and what the machine was late.
     pub(crate) fn allowed(&self, on: On, carried: &Carried) -> RangeInclusive<f64> {
-        let wire = self.transport.wire(on);
         let (shortest, longest) = self.delays();
         // The first packet may have been under way for longer than the last.
-        let least = carried.received as f64 / wire.goodput(self.rate()) + shortest.as_secs_f64()
+        let least = carried.received as f64 / self.user_rate(on) + shortest.as_secs_f64()
             - (longest - shortest).as_secs_f64();
         let there = &carried.there;
         let through = there.offered_bytes
@@ -246,6 +252,7 @@ fn rate(bytes: u64, time: Duration) -> f64 {
 /// The settings of both ends of an association.
 fn sctp_config(bulk: &Bulk) -> EndpointConfig {
     EndpointConfig::default()
+        .congestion_control(bulk.congestion.of_sctp())
         .a_rwnd(bulk.window as u32)
         .send_buffer(bulk.window)
         .mtu(MTU)

@@ -1,5 +1,5 @@
 //! On real sockets, in two network namespaces with the emulator as the link between them. TCP is the
-//! kernel's, with Reno; SCTP is ours, in UDP.
+//! kernel's; SCTP is ours, in UDP.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -76,7 +76,7 @@ struct Counted {
 }
 
 fn receive_tcp(address: IpAddr, bulk: &Bulk, ready: Ready) -> anyhow::Result<End> {
-    let listener = tcp_socket(address, bulk.window)?;
+    let listener = tcp_socket(address, bulk.window, bulk.congestion)?;
     listener.bind(&SocketAddr::new(address, PORT).into())?;
     listener.listen(i32::from(bulk.flows))?;
     let _ = ready.send(());
@@ -154,7 +154,7 @@ fn send_tcp(from: IpAddr, to: IpAddr, bulk: &Bulk) -> anyhow::Result<(End, Count
 
 /// A connection from its beginning to its end, and the segments that it has sent again.
 fn write(from: IpAddr, to: IpAddr, bulk: &Bulk) -> anyhow::Result<(End, Option<u64>)> {
-    let socket = tcp_socket(from, bulk.window)?;
+    let socket = tcp_socket(from, bulk.window, bulk.congestion)?;
     socket.bind(&SocketAddr::new(from, 0).into())?;
     socket.connect_timeout(&SocketAddr::new(to, PORT).into(), TIMEOUT)?;
     let mut stream = TcpStream::from(socket);

@@ -7,6 +7,7 @@ use sim::Simulation;
 use sim_transport::{FlowId, Load, TcpConfig, TransportHost};
 
 use super::{Bulk, Carried, Transport, Until, message, sctp_config};
+use crate::congestion::Congestion;
 use crate::context::Context;
 use crate::experiment::On;
 use crate::net::Lateness;
@@ -25,6 +26,10 @@ pub(super) fn carry(context: &Context, number: u64, bulk: &Bulk) -> anyhow::Resu
     let mut pair = Pair::with_links(context, number, links, &sctp_config(bulk), tcp);
     let flows: Vec<FlowId> = match bulk.transport {
         Transport::Tcp => {
+            anyhow::ensure!(
+                bulk.congestion == Congestion::Reno,
+                "the simulated TCP has Reno alone"
+            );
             let load = load(bulk, 1);
             (0..bulk.flows).map(|_| pair.open_tcp(load)).collect()
         }

@@ -16,6 +16,7 @@ mod server_under_load;
 mod single_session;
 mod streams_or_associations;
 mod throughput_by_delay;
+mod throughput_by_round_trip;
 mod throughput_by_size;
 mod transfers;
 mod wireless;
@@ -53,6 +54,7 @@ static ALL: &[&dyn Experiment] = &[
     &calls_under_loss::CallsUnderLoss,
     &losses_by_region::LossesByRegion,
     &multipath::Multipath,
+    &throughput_by_round_trip::ThroughputByRoundTrip,
     &server_under_load::ServerUnderLoad,
 ];
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bulk::{Bulk, Carried, Transport, Until, carry, check_runs, message};
 use crate::checks::Checks;
+use crate::congestion::Congestion;
 use crate::context::Context;
 use crate::difference::{Comparison, Difference};
 use crate::experiment::{About, Experiment, On};
@@ -152,6 +153,7 @@ fn bulk(transport: Transport, files: u16, messages: u64, loss_percent: f64) -> B
             ..LinkConfig::default()
         },
         transport,
+        congestion: Congestion::Reno,
         flows: files,
         until: Until::Messages(messages),
         window: WINDOW,

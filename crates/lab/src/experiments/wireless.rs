@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bulk::{Bulk, Carried, Transport, Until, carry, check_runs};
 use crate::checks::Checks;
+use crate::congestion::Congestion;
 use crate::context::Context;
 use crate::difference::{Comparison, Difference};
 use crate::experiment::{About, Experiment, On};
@@ -160,6 +161,7 @@ fn bulk(transport: Transport, lasts: Duration, link: LinkConfig) -> Bulk {
     Bulk {
         link,
         transport,
+        congestion: Congestion::Reno,
         flows: 1,
         until: Until::Time(lasts),
         window: WINDOW,

@@ -49,6 +49,7 @@ experiments_that_run! {
     calls_under_loss: "calls-under-loss",
     losses_by_region: "losses-by-region",
     multipath: "multipath",
+    throughput_by_round_trip: "throughput-by-round-trip",
     server_under_load: "server-under-load",
 }
 

@@ -19,6 +19,7 @@ use super::reception::{
     Delivered, Reception, arrivals_over_sctp, arrivals_over_tcp, datagram, number,
 };
 use super::{CALLS, Carrier, DELAY, MESSAGE, RATE, WINDOW, sctp_config};
+use crate::congestion::Congestion;
 use crate::context::Context;
 use crate::net::{Watch, joined, runtime};
 use crate::two_hosts::{Over, PORT, Ready, TIMEOUT, TwoHosts, sctp_endpoint, tcp_socket};
@@ -132,7 +133,7 @@ fn after(number: u64) -> Duration {
 }
 
 fn send_tcp(from: IpAddr, to: IpAddr, messages: u64) -> anyhow::Result<Stamped> {
-    let socket = tcp_socket(from, WINDOW)?;
+    let socket = tcp_socket(from, WINDOW, Congestion::Reno)?;
     socket.bind(&SocketAddr::new(from, 0).into())?;
     socket.connect_timeout(&SocketAddr::new(to, PORT).into(), TIMEOUT)?;
     let mut stream = TcpStream::from(socket);
@@ -154,7 +155,7 @@ fn send_tcp(from: IpAddr, to: IpAddr, messages: u64) -> anyhow::Result<Stamped> 
 }
 
 fn receive_tcp(address: IpAddr, ready: Ready) -> anyhow::Result<Stamped> {
-    let listener = tcp_socket(address, WINDOW)?;
+    let listener = tcp_socket(address, WINDOW, Congestion::Reno)?;
     listener.bind(&SocketAddr::new(address, PORT).into())?;
     listener.listen(1)?;
     let _ = ready.send(());
