@@ -4,7 +4,7 @@ use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::{
     capture_tshark, engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, load_sipp,
-    multipath_usrsctp, network_box, plugin_kamailio, proxy_kamailio, proxy_overload,
+    m3ua_osmo_stp, multipath_usrsctp, network_box, plugin_kamailio, proxy_kamailio, proxy_overload,
     proxy_transports, sip_parse, udp_usrsctp,
 };
 
@@ -81,6 +81,11 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
         name: "capture-tshark",
         about: "a capture of calls analysed, against tshark's SIP statistics and fields: CPU time, memory",
         run: capture_tshark::run,
+    },
+    Comparison {
+        name: "m3ua-osmo-stp",
+        about: "a signalling gateway against osmo-stp, in a virtual machine with the kernel's SCTP: messages per CPU second",
+        run: m3ua_osmo_stp::run,
     },
     Comparison {
         name: "emulator",

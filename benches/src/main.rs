@@ -14,6 +14,7 @@ mod engines;
 mod handshakes;
 mod kernel_tcp;
 mod load_sipp;
+mod m3ua_osmo_stp;
 mod memory;
 mod multipath_usrsctp;
 mod network_box;

@@ -8,6 +8,7 @@ use crate::capture_tshark;
 use crate::engines;
 use crate::handshakes::idle;
 use crate::load_sipp::ours;
+use crate::m3ua_osmo_stp;
 use crate::multipath_usrsctp;
 use crate::transfer::{sctp, tcp};
 
@@ -39,6 +40,10 @@ pub(crate) fn play(role: &str) -> anyhow::Result<()> {
             Duration::from_millis(hold_ms.parse()?),
         ),
         ["load-held", count] => ours::hold_calls(count.parse()?),
+        ["m3ua-gateway", configuration] => m3ua_osmo_stp::serve(configuration),
+        ["m3ua-load", gateway, over, seconds] => {
+            m3ua_osmo_stp::measure(gateway, over, time(seconds)?)
+        }
         ["load-registered", proxy, users] => ours::register_users(proxy.parse()?, users.parse()?),
         _ => bail!("there is no role {role:?}"),
     }

@@ -221,11 +221,8 @@ mod tests {
                 used([(vec![("name", "a\"\\\nb")], 3), (vec![("name", "none")], 0)]),
             )?;
             let counts = vec![(0.5, 2), (f64::MAX, 1)];
-            page.histograms(
-                "times",
-                "Times",
-                [(Vec::new(), Buckets { sum: 4.0, counts })],
-            )
+            let buckets = Buckets { sum: 4.0, counts };
+            page.histograms("times", "Times", [(vec![("of", "a")], buckets)])
         }
     }
 
@@ -237,9 +234,15 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("none"), "{text}");
-        assert!(text.contains("times_bucket{le=\"0.5\"} 2\n"), "{text}");
-        assert!(text.contains("times_bucket{le=\"+Inf\"} 3\n"), "{text}");
-        assert!(text.contains("times_count 3\n"), "{text}");
+        assert!(
+            text.contains("times_bucket{le=\"0.5\",of=\"a\"} 2\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("times_bucket{le=\"+Inf\",of=\"a\"} 3\n"),
+            "{text}"
+        );
+        assert!(text.contains("times_count{of=\"a\"} 3\n"), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
     }
 }

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use sctp_net::{
-    DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, Stack, UdpCarrierConfig,
+    DEFAULT_ENCAPSULATION_PORT, EndpointConfig, KernelCarrierConfig, RawCarrierConfig, Stack,
+    UdpCarrierConfig,
 };
 use serde::Deserialize;
 use tap::Tap;
@@ -41,6 +42,8 @@ pub struct CarrierConfiguration {
     pub kernel_kept_away: bool,
     /// Streams in each direction.
     pub streams: u16,
+    /// Association.Max.Retrans: an association is lost after more errors in a row (RFC 9260 section 8.1); none: 10.
+    pub association_max_retrans: Option<u32>,
     /// Where packets are captured.
     pub pcap: Option<PathBuf>,
 }
@@ -55,12 +58,25 @@ impl Default for CarrierConfiguration {
             peer_encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
             kernel_kept_away: false,
             streams: 17,
+            association_max_retrans: None,
             pcap: None,
         }
     }
 }
 
 impl CarrierConfiguration {
+    /// The settings of associations.
+    pub(crate) fn endpoint(&self) -> EndpointConfig {
+        let mut config = EndpointConfig::default();
+        let association = &mut config.association;
+        association.outbound_streams = self.streams;
+        association.max_inbound_streams = self.streams;
+        if let Some(errors) = self.association_max_retrans {
+            association.association_max_retrans = errors;
+        }
+        config
+    }
+
     /// Opens the stack, and the capture if there is to be one.
     pub(crate) fn open(&self) -> io::Result<(Stack, Option<Tap>)> {
         let tap = self

@@ -22,6 +22,8 @@ pub struct Configuration {
     pub sctp: CarrierConfiguration,
     /// Timers and limits.
     pub m3ua: Settings,
+    /// Where metrics and status are served.
+    pub metrics: MetricsTable,
     /// SS7 networks; none: one with ITU point codes, without Network Appearance.
     pub network: Vec<NetworkTable>,
     /// Signalling processes at the other end of associations.
@@ -54,6 +56,16 @@ pub struct Settings {
     pub registration: RegistrationPolicy,
     /// Messages that a pending application server keeps.
     pub max_pending_messages: Option<usize>,
+}
+
+/// The table `metrics`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MetricsTable {
+    /// The address of `/metrics`, `/status` and the page; none: they are not served.
+    pub listen: Option<SocketAddr>,
+    /// The names by which the listener may be asked, beside addresses and `localhost`.
+    pub hosts: Vec<String>,
 }
 
 /// Which routing keys may be registered.
@@ -238,6 +250,13 @@ impl Names {
             .iter()
             .find(|(_, it)| **it == server);
         found.map(|(name, _)| name.as_str()).unwrap_or_default()
+    }
+
+    /// The name of a signalling gateway.
+    pub fn of_gateway(&self, gateway: SgId) -> Option<&str> {
+        let mut named = self.gateways.iter();
+        let (name, _) = named.find(|(_, it)| **it == gateway)?;
+        Some(name)
     }
 
     /// The peer with this name.

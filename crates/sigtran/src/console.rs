@@ -11,13 +11,17 @@ use bytes::Bytes;
 use m3ua::label::label;
 use m3ua::message::{Kind, ProtocolData, ServiceIndicator};
 use m3ua::{
-    AsId, ManagementIndication, MtpIndication, MtpStatus, NetworkId, PeerId, PointCode,
-    SignallingProcess, Variant,
+    AsId, ManagementIndication, MaskedPointCode, MtpIndication, MtpStatus, NetworkId, PeerId,
+    PointCode, SignallingProcess, Variant,
 };
+use metrics_listener::MetricsListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::configuration::{Configuration, Names};
+use crate::observer::Observer;
 use crate::process::{Event, Process, StartError, Stopped, start};
+use crate::status::written;
 
 /// What a console does besides its commands.
 #[derive(Clone, Debug, Default)]
@@ -113,8 +117,25 @@ pub async fn run(
             let _ = lines.send(Line::Output(event_line(&event, &names, variant)));
         }
     };
+    let listener = match configuration.metrics.listen {
+        Some(address) => {
+            let hosts = configuration.metrics.hosts.clone();
+            Some(MetricsListener::bind(address, hosts).await?)
+        }
+        None => None,
+    };
+    let process = start(configuration, user).await?;
+    let observer = Observer::new(&process, Arc::clone(&names));
+    // It ends with this function.
+    let mut watched = JoinSet::new();
+    if let Some(listener) = listener {
+        let served = format!("* METRICS http://{}/metrics", listener.address());
+        let _ = lines.send(Line::Output(served));
+        watched.spawn(listener.serve(observer.clone()));
+    }
     let console = Console {
-        process: start(configuration, user).await?,
+        process,
+        observer,
         names,
         variant,
         received,
@@ -154,6 +175,7 @@ pub async fn run(
 
 struct Console {
     process: Process,
+    observer: Observer,
     names: Arc<Names>,
     variant: Variant,
     received: Arc<AtomicU64>,
@@ -164,7 +186,8 @@ struct Console {
 struct Source {
     traffic: Traffic,
     to: PointCode,
-    begin: Instant,
+    /// When its destination could be reached for the first time.
+    begin: Option<Instant>,
     sent: u64,
 }
 
@@ -173,14 +196,15 @@ impl Source {
         Source {
             traffic,
             to,
-            begin: Instant::now(),
+            begin: None,
             sent: 0,
         }
     }
 
     /// How many messages are due now.
     fn due(&self) -> u64 {
-        self.due_after(self.begin.elapsed())
+        self.begin
+            .map_or(0, |begin| self.due_after(begin.elapsed()))
     }
 
     fn due_after(&self, elapsed: Duration) -> u64 {
@@ -198,6 +222,14 @@ impl Console {
     }
 
     async fn send_due(&self, source: &mut Source) -> Result<(), Stopped> {
+        if source.begin.is_none() {
+            let to = MaskedPointCode::single(source.to);
+            let availability = move |engine: &mut SignallingProcess, _: Instant| {
+                engine.availability(NetworkId(0), to)
+            };
+            let is_reachable = self.process.with(availability).await?.is_reachable();
+            source.begin = is_reachable.then(Instant::now);
+        }
         let (first, due) = (source.sent, source.due());
         source.sent += due;
         let (to, user) = (source.to, source.traffic.user);
@@ -337,47 +369,41 @@ impl Console {
     }
 
     async fn status(&self) -> Result<String, Stopped> {
-        let names = Arc::clone(&self.names);
         let received = self.received.load(Ordering::Relaxed);
-        let counts = self.process.counts().await?;
-        let text = move |engine: &mut SignallingProcess, _: Instant| {
-            let mut lines = Vec::new();
-            for peer in engine.peers() {
-                let association = match engine.has_association(peer) {
-                    true => "up",
-                    false => "down",
-                };
-                let mut line = format!("= PEER {} association={association}", names.of_peer(peer));
-                for server in engine.application_servers() {
-                    let state = engine.asp_state(peer, server);
-                    if let Some(config) = engine.application_server(server) {
-                        line.push_str(&format!(" {}={state}", config.name));
-                    }
-                }
-                lines.push(line);
+        let status = self.observer.status().await?;
+        let mut lines = Vec::new();
+        for peer in &status.peers {
+            let association = match peer.association {
+                Some(_) => "up",
+                None => "down",
+            };
+            let mut line = format!("= PEER {} association={association}", peer.name);
+            for it in &peer.states {
+                line.push_str(&format!(" {}={}", it.application_server, it.state));
             }
-            for server in engine.application_servers() {
-                let Some(config) = engine.application_server(server) else {
-                    continue;
-                };
-                if config.served_by == m3ua::ServedBy::Us {
-                    continue;
-                }
-                let (state, waiting) = (engine.as_state(server), engine.waiting(server));
-                lines.push(format!("= AS {} {state} waiting={waiting}", config.name));
+            lines.push(line);
+        }
+        for server in &status.application_servers {
+            if let Some(state) = server.state {
+                let (name, waiting) = (&server.name, server.waiting);
+                lines.push(format!("= AS {name} {state} waiting={waiting}"));
             }
-            let statistics = engine.statistics();
-            let (sent, dropped) = (statistics.sent(Kind::Data), statistics.dropped);
-            let (relayed, unroutable) = (statistics.relayed, statistics.unroutable);
-            let expired = statistics.expired;
-            lines.push(format!(
-                "= COUNTS sent={sent} received={received} relayed={relayed} dropped={dropped} \
-                 unroutable={unroutable} expired={expired} overflows={}",
-                counts.overflows
-            ));
-            lines.join("\n")
-        };
-        self.process.with(text).await
+        }
+        let data = status
+            .messages
+            .iter()
+            .find(|it| it.kind == Kind::Data.name());
+        let mut counts = format!(
+            "= COUNTS sent={} received={received} relayed={} dropped={}",
+            data.map_or(0, |it| it.sent),
+            status.relayed,
+            status.dropped()
+        );
+        for it in status.drops.iter().filter(|it| it.count > 0) {
+            counts.push_str(&format!(" {}={}", it.name, it.count));
+        }
+        lines.push(counts);
+        Ok(lines.join("\n"))
     }
 }
 
@@ -422,11 +448,8 @@ fn event_line(event: &Event, names: &Names, variant: Variant) -> String {
 
 fn mtp_line(indication: &MtpIndication, names: &Names, variant: Variant) -> String {
     let list = |affected: &[m3ua::MaskedPointCode]| {
-        let written = affected.iter().map(|it| match it.mask {
-            0 => variant.write(it.point_code).to_string(),
-            mask => format!("{}/{mask}", variant.write(it.point_code)),
-        });
-        written.collect::<Vec<_>>().join(",")
+        let each = affected.iter().map(|it| written(*it, variant));
+        each.collect::<Vec<_>>().join(",")
     };
     match indication {
         MtpIndication::Transfer { peer, message, .. } => format!(
@@ -556,7 +579,7 @@ mod tests {
                 count,
             },
             to: PointCode::default(),
-            begin: Instant::now(),
+            begin: Some(Instant::now()),
             sent,
         };
         let second = Duration::from_secs(1);

@@ -7,6 +7,7 @@
 //!   the peer sees closes.
 //! - What is to be sent waits in a bounded queue of the association. When that is half full, the engine is told that the
 //!   association is congested; what does not fit is counted.
+//! - An [`Observer`] asks the task that owns the engine how it is: for metrics, a page and JSON.
 //! - The user is called by the task that owns the engine, and sees every primitive and indication in order.
 #![forbid(unsafe_code)]
 
@@ -14,9 +15,16 @@ mod carrier;
 mod configuration;
 pub mod console;
 mod link;
+mod observer;
 pub mod perf;
 mod process;
+mod status;
 
 pub use carrier::{CarrierConfiguration, Over};
 pub use configuration::{Configuration, ConfigurationError, Names};
-pub use process::{Counts, Event, Process, StartError, Stopped, start};
+pub use observer::Observer;
+pub use process::{Event, Process, StartError, Stopped, start};
+pub use status::{
+    ApplicationServerStatus, AspStatus, Count, Counts, DestinationStatus, MessageCount, PeerStatus,
+    Status, TrafficCount,
+};

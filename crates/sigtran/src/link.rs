@@ -1,5 +1,6 @@
 //! An association with a peer: what receives from it, and what sends on it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -7,11 +8,14 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use m3ua::PeerId;
 use m3ua::message::PAYLOAD_PROTOCOL_IDENTIFIER;
-use sctp_net::{Association, Notification, ReceivedMessage, SendInfo};
+use sctp_net::{Association, Notification, ReceivedMessage, SendError, SendInfo};
 use tokio::sync::mpsc;
 
 /// Messages that wait for an association to take them.
 pub(crate) const SEND_QUEUE: usize = 8_192;
+
+/// Messages that are given to an association at a time.
+const BATCH: usize = 256;
 
 /// The longest message that is put together from parts: longer than any of M3UA with 16 bits of length in its parameters, if
 /// it is not very odd.
@@ -56,6 +60,17 @@ struct Waiting {
     bytes: Bytes,
 }
 
+impl Waiting {
+    fn outgoing(&self) -> (SendInfo, Bytes) {
+        let info = SendInfo {
+            stream: self.stream,
+            ppid: PAYLOAD_PROTOCOL_IDENTIFIER,
+            ..SendInfo::default()
+        };
+        (info, self.bytes.clone())
+    }
+}
+
 /// What became of a message that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
@@ -80,6 +95,11 @@ impl Link {
             true => Queued::Congested,
             false => Queued::Yes,
         }
+    }
+
+    /// Messages that wait for the association to take them.
+    pub(crate) fn queued(&self) -> usize {
+        SEND_QUEUE - self.queue.capacity().min(SEND_QUEUE)
     }
 
     /// The peer has restarted: it gets none of the messages that wait, as they would come before ASP Up.
@@ -138,15 +158,25 @@ async fn transmit(
     life: Arc<AtomicU64>,
     reporter: Reporter,
 ) {
-    while let Some(message) = waiting.recv().await {
-        if message.life == life.load(Ordering::Acquire) {
-            let info = SendInfo {
-                stream: message.stream,
-                ppid: PAYLOAD_PROTOCOL_IDENTIFIER,
-                ..SendInfo::default()
-            };
-            if association.send(info, message.bytes).await.is_err() {
-                return;
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut due = VecDeque::with_capacity(BATCH);
+    while waiting.recv_many(&mut batch, BATCH).await > 0 {
+        due.extend(batch.drain(..));
+        while !due.is_empty() {
+            let current = life.load(Ordering::Acquire);
+            due.retain(|it: &Waiting| it.life == current);
+            // They share packets and calls to the kernel.
+            let (taken, refused) = association.try_send_all(due.iter().map(Waiting::outgoing));
+            due.drain(..taken);
+            match (refused, due.pop_front()) {
+                (Some(SendError::BufferFull), Some(first)) => {
+                    let (info, bytes) = first.outgoing();
+                    if association.send(info, bytes).await.is_err() {
+                        return;
+                    }
+                }
+                (Some(_), _) => return,
+                (None, _) => {}
             }
         }
         let is_relaxed = waiting.len() < SEND_QUEUE / 4;

@@ -2,16 +2,18 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use m3ua::{AspState, ManagementIndication, MtpIndication, Output, PeerId, SignallingProcess};
-use sctp_net::{Association, ConnectTo, Endpoint, EndpointConfig, Stack};
+use sctp_net::{Association, ConnectTo, Endpoint, Stack};
 use tap::Tap;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::configuration::{Configuration, ConfigurationError, PeerTable};
+use crate::configuration::{Configuration, ConfigurationError, Names, PeerTable};
 use crate::link::{Happening, Link, Queued, Reporter, serve};
+use crate::status::{Counts, LinkStatus, Status};
 
 /// Happenings that wait for the engine.
 const INPUT_QUEUE: usize = 256;
@@ -43,15 +45,6 @@ pub enum Event {
     },
 }
 
-/// Counts of the driver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Messages that did not fit into the queue of their association.
-    pub overflows: u64,
-    /// Associations of hosts that are no peers, or of peers that had one.
-    pub strangers: u64,
-}
-
 /// The process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the signalling process has ended")]
@@ -66,6 +59,9 @@ pub enum StartError {
     /// The carrier, or its port.
     #[error("cannot open SCTP: {0}")]
     Sctp(#[from] io::Error),
+    /// The address of the metrics.
+    #[error(transparent)]
+    Metrics(#[from] metrics_listener::BindError),
 }
 
 /// A call that is made where the engine is.
@@ -80,6 +76,12 @@ pub struct Process {
     tap: Option<Tap>,
 }
 
+/// A handle of a process, which does not keep it running.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    calls: mpsc::WeakSender<Call>,
+}
+
 /// Opens the SCTP endpoint of a configuration and runs its process. `user` is called with every event in order; it must not
 /// wait.
 ///
@@ -92,10 +94,7 @@ pub async fn start(
 ) -> Result<Process, StartError> {
     let (engine, _) = configuration.build()?;
     let (stack, tap) = configuration.sctp.open()?;
-    let mut config = EndpointConfig::default();
-    config.association.outbound_streams = configuration.sctp.streams;
-    config.association.max_inbound_streams = configuration.sctp.streams;
-    let endpoint = stack.endpoint(configuration.sctp.port, config)?;
+    let endpoint = stack.endpoint(configuration.sctp.port, configuration.sctp.endpoint())?;
     let (inputs, happenings) = mpsc::channel(INPUT_QUEUE);
     let (calls, waiting) = mpsc::channel(CALL_QUEUE);
     let runner = Runner {
@@ -130,8 +129,8 @@ impl Process {
         &self,
         call: impl FnOnce(&mut SignallingProcess, Instant) -> R + Send + 'static,
     ) -> Result<R, Stopped> {
-        self.call(|runner| call(&mut runner.engine, Instant::now()))
-            .await
+        let call = |runner: &mut Runner| call(&mut runner.engine, Instant::now());
+        ask(&self.calls, call).await
     }
 
     /// Counts of the driver.
@@ -140,7 +139,13 @@ impl Process {
     ///
     /// When the process has ended.
     pub async fn counts(&self) -> Result<Counts, Stopped> {
-        self.call(|runner| runner.counts).await
+        ask(&self.calls, |runner| runner.counts).await
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        Handle {
+            calls: self.calls.downgrade(),
+        }
     }
 
     /// Ends the process in good order (section 4.9): inactive, deregistered, down, and then the associations.
@@ -161,19 +166,34 @@ impl Process {
         self.stack.close().await;
         drop(self.tap);
     }
+}
 
-    async fn call<R: Send + 'static>(
-        &self,
-        call: impl FnOnce(&mut Runner) -> R + Send + 'static,
-    ) -> Result<R, Stopped> {
-        let (answer, answered) = oneshot::channel();
-        let call = Box::new(move |runner: &mut Runner| {
-            // Whoever asked may have gone.
-            let _ = answer.send(call(runner));
-        });
-        self.calls.send(call).await.map_err(|_| Stopped)?;
-        answered.await.map_err(|_| Stopped)
+impl Handle {
+    /// How the process is.
+    pub(crate) async fn status(&self, names: Arc<Names>) -> Result<Status, Stopped> {
+        let calls = self.calls.upgrade().ok_or(Stopped)?;
+        ask(&calls, move |runner| runner.status(&names)).await
     }
+
+    /// All associations.
+    pub(crate) async fn associations(&self) -> Result<Vec<(PeerId, Association)>, Stopped> {
+        let calls = self.calls.upgrade().ok_or(Stopped)?;
+        ask(&calls, |runner| runner.associations()).await
+    }
+}
+
+/// Has the task that owns the engine do something, and returns its result.
+async fn ask<R: Send + 'static>(
+    calls: &mpsc::Sender<Call>,
+    call: impl FnOnce(&mut Runner) -> R + Send + 'static,
+) -> Result<R, Stopped> {
+    let (answer, answered) = oneshot::channel();
+    let call = Box::new(move |runner: &mut Runner| {
+        // Whoever asked may have gone.
+        let _ = answer.send(call(runner));
+    });
+    calls.send(call).await.map_err(|_| Stopped)?;
+    answered.await.map_err(|_| Stopped)
 }
 
 fn is_up_anywhere(engine: &SignallingProcess) -> bool {
@@ -294,6 +314,7 @@ impl Runner {
             _ if !is_current => {}
             Happening::Restarted { outbound_streams } => {
                 if let Some((_, link)) = place {
+                    self.counts.abandoned += link.queued() as u64;
                     link.begin_anew();
                 }
                 self.engine
@@ -308,7 +329,8 @@ impl Runner {
             }
             Happening::Relaxed => self.engine.association_congested(peer, false),
             Happening::Down { cause } => {
-                *place = None;
+                let link = place.take();
+                self.counts.abandoned += link.map_or(0, |(_, link)| link.queued() as u64);
                 self.engine.association_down(now, peer);
                 (self.user)(Event::Released { peer, cause });
             }
@@ -327,6 +349,7 @@ impl Runner {
                 Output::Abort(peer) => {
                     let link = self.links.get_mut(peer.0).and_then(Option::take);
                     if let Some((_, link)) = link {
+                        self.counts.abandoned += link.queued() as u64;
                         link.association.abort(b"no heartbeat");
                         let cause = "no heartbeat".to_owned();
                         (self.user)(Event::Released { peer, cause });
@@ -336,6 +359,27 @@ impl Runner {
                 Output::Management(indication) => (self.user)(Event::Management(indication)),
             }
         }
+    }
+
+    fn status(&self, names: &Names) -> Status {
+        let links = self.links.iter().map(|it| {
+            let (_, link) = it.as_ref()?;
+            Some(LinkStatus {
+                remote: link.association.peer(),
+                queued: link.queued(),
+            })
+        });
+        let links: Vec<Option<LinkStatus>> = links.collect();
+        Status::of(&self.engine, names, &links, &self.counts)
+    }
+
+    fn associations(&self) -> Vec<(PeerId, Association)> {
+        let links = self.links.iter().enumerate();
+        let associated = links.filter_map(|(number, it)| {
+            let (_, link) = it.as_ref()?;
+            Some((PeerId(number), link.association.clone()))
+        });
+        associated.collect()
     }
 
     fn send(&mut self, peer: PeerId, stream: u16, message: bytes::Bytes) {

@@ -142,7 +142,8 @@ impl SignallingProcess {
                     overridden.push(*server);
                 }
                 Status::AS_PENDING | Status::INSUFFICIENT_ASP_RESOURCES
-                    if membership.config.activation != Activation::Manual =>
+                    if membership.config.activation != Activation::Manual
+                        && !membership.is_withdrawn =>
                 {
                     membership.wants_active = true;
                 }
@@ -319,6 +320,7 @@ impl SignallingProcess {
             let members = self.peers.get_mut(peer.0).map(|peer| &mut peer.members);
             if let Some(membership) = members.and_then(|it| it.get_mut(&server)) {
                 membership.wants_active = wants_active;
+                membership.is_withdrawn = !wants_active;
                 self.pursue(now, peer);
             }
         }

@@ -166,6 +166,12 @@ impl Destinations {
         self.by_via.get(&via).into_iter().flatten().copied()
     }
 
+    /// Destinations that the network behind us says are congested.
+    pub(crate) fn congested(&self) -> usize {
+        let congested = |it: &&Declared| it.congestion.is_some_and(|level| level > 0);
+        self.declared.values().filter(congested).count()
+    }
+
     /// Takes what the network behind us says, as [`Gateway::set`] does.
     pub(crate) fn declare(
         &mut self,

@@ -280,11 +280,11 @@ impl SignallingProcess {
                 }
             }
             if self.config.relays {
+                let activated: BTreeSet<AsId> = servers.iter().copied().collect();
                 let own = |range: &MaskedPointCode| {
-                    let routes = destinations.routes(*range);
+                    let mut routes = destinations.routes(*range).iter();
                     routes
-                        .iter()
-                        .any(|it| servers.iter().any(|server| it.via == Via::As(*server)))
+                        .any(|it| matches!(it.via, Via::As(server) if activated.contains(&server)))
                 };
                 let gone = destinations.all().into_iter().filter(|range| {
                     !self.availability(network, *range).is_reachable() && !own(range)

@@ -21,6 +21,7 @@ mod sls_shares;
 mod statistics;
 mod timers;
 mod transfer;
+mod view;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -40,7 +41,7 @@ use key_table::KeyTable;
 pub use output::{AsState, AspState, ManagementIndication, MtpIndication, MtpStatus, Output};
 use peer::{Membership, Peer};
 use serving::Changes;
-pub use statistics::Statistics;
+pub use statistics::{DropReason, Flow, Statistics, Traffic};
 use timers::{Timer, Timers};
 pub use transfer::TransferError;
 
@@ -186,6 +187,7 @@ impl SignallingProcess {
             routing_context: context,
             our_state: AspState::Down,
             wants_active: served_by.has_us() && config.activation == Activation::Immediate,
+            is_withdrawn: false,
             config,
             is_registered: false,
             is_refused: false,
@@ -259,7 +261,8 @@ impl SignallingProcess {
             }
             // No Error about an Error (section 3.8.1).
             Err(_) if bytes.get(2..4) == Some(&[0, 0]) => {
-                self.statistics.dropped += 1;
+                self.statistics
+                    .count_dropped(DropReason::UnreadableError, 1);
                 Ok(())
             }
             Err(error) => Err(ErrorMessage {
@@ -294,68 +297,6 @@ impl SignallingProcess {
     /// The next thing to do or to tell. To be called until there is none after each input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
-    }
-
-    /// The state of a peer in an application server (M-ASP_STATUS): its own where peers are the ASPs, ours where we are.
-    pub fn asp_state(&self, peer: PeerId, application_server: AsId) -> AspState {
-        let server = self.server(application_server);
-        match server {
-            Some(server) if server.config.served_by.has_peers() => server.asp_state(peer),
-            _ => self.our_state(peer, application_server),
-        }
-    }
-
-    /// Our own state in an application server at a peer.
-    pub fn our_state(&self, peer: PeerId, application_server: AsId) -> AspState {
-        let membership = self.peers.get(peer.0);
-        let membership = membership.and_then(|peer| peer.members.get(&application_server));
-        membership.map(|it| it.our_state).unwrap_or_default()
-    }
-
-    /// The state of an application server that peers serve (M-AS_STATUS).
-    pub fn as_state(&self, application_server: AsId) -> AsState {
-        self.server(application_server)
-            .map(ApplicationServer::state)
-            .unwrap_or_default()
-    }
-
-    /// Messages that wait in a pending application server.
-    pub fn waiting(&self, application_server: AsId) -> usize {
-        self.server(application_server)
-            .map_or(0, |server| server.waiting.len())
-    }
-
-    /// The configuration of an application server, with its routing context; none if it is gone.
-    pub fn application_server(&self, application_server: AsId) -> Option<&ApplicationServerConfig> {
-        self.server(application_server).map(|server| &server.config)
-    }
-
-    /// All application servers, configured and registered.
-    pub fn application_servers(&self) -> impl Iterator<Item = AsId> {
-        let all = self.application_servers.iter().enumerate();
-        all.filter_map(|(number, server)| server.as_ref().map(|_| AsId(number)))
-    }
-
-    /// The configuration of a peer.
-    pub fn peer(&self, peer: PeerId) -> Option<&PeerConfig> {
-        self.peers.get(peer.0).map(|peer| &peer.config)
-    }
-
-    /// All peers.
-    pub fn peers(&self) -> impl Iterator<Item = PeerId> {
-        (0..self.peers.len()).map(PeerId)
-    }
-
-    /// Whether there is an association with a peer (M-SCTP_STATUS).
-    pub fn has_association(&self, peer: PeerId) -> bool {
-        self.peers
-            .get(peer.0)
-            .is_some_and(|peer| peer.outbound_streams.is_some())
-    }
-
-    /// Counts since the start.
-    pub fn statistics(&self) -> &Statistics {
-        &self.statistics
     }
 
     fn dispatch(
@@ -429,7 +370,7 @@ impl SignallingProcess {
                     message: bytes,
                 });
             }
-            Err(_) => self.statistics.dropped += 1,
+            Err(_) => self.statistics.count_dropped(DropReason::TooLong, 1),
         }
     }
 
@@ -523,7 +464,8 @@ impl SignallingProcess {
         else {
             return;
         };
-        self.statistics.dropped += server.waiting.len() as u64;
+        self.statistics
+            .count_dropped(DropReason::ServerGone, server.waiting.len());
         // It serves its destinations no more, and has its routes yet: that is told (section 4.5.2).
         self.via_changed(Via::As(whose));
         let config = server.config;

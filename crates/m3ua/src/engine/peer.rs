@@ -50,6 +50,8 @@ pub(crate) struct Membership {
     pub(crate) our_state: AspState,
     /// We want to be active.
     pub(crate) wants_active: bool,
+    /// Our management has taken us out: a Notify does not make us active again (section 4.3.4.5).
+    pub(crate) is_withdrawn: bool,
     /// It exists by registration: ours at the peer, or the peer's at us.
     pub(crate) is_registered: bool,
     /// Our registration was refused, so that we do not ask again.

@@ -36,6 +36,10 @@ impl<V> PointCodeMap<V> {
         self.values.get_mut(&key(range))
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.values.values()
+    }
+
     pub(crate) fn insert(&mut self, range: MaskedPointCode, value: V) {
         if self.values.insert(key(range), value).is_none() {
             *self.lengths.entry(range.wildcards()).or_default() += 1;

@@ -360,6 +360,7 @@ impl SignallingProcess {
             routing_context: context,
             our_state: AspState::Down,
             wants_active: false,
+            is_withdrawn: false,
             is_registered: true,
             is_refused: false,
         };

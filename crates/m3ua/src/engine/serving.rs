@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::SignallingProcess;
 use super::config::{AsId, PeerId, PeerRole, Via};
 use super::output::{AsState, AspState, ManagementIndication};
+use super::statistics::DropReason;
 use super::timers::Timer;
 use crate::message::{
     AspActive, AspDown, AspInactive, AspUp, ErrorCode, ErrorMessage, Message, Notify, Status,
@@ -368,7 +369,7 @@ impl SignallingProcess {
         };
         let before = server.state();
         let messages = server.give_up();
-        self.statistics.expired += messages as u64;
+        self.statistics.count_dropped(DropReason::Expired, messages);
         self.changes
             .touched
             .entry(application_server)

@@ -7,6 +7,7 @@ use super::SignallingProcess;
 use super::config::{AsId, NetworkId, PeerId, Via};
 use super::destinations::Availability;
 use super::output::{AsState, AspState, MtpIndication, Output};
+use super::statistics::DropReason;
 use crate::MaskedPointCode;
 use crate::message::{
     Data, Destinations, ErrorCode, ErrorMessage, MAX_USER_DATA_LENGTH, Message, ProtocolData,
@@ -31,6 +32,18 @@ pub enum TransferError {
     /// It is longer than a DATA message can be.
     #[error("it is too long")]
     TooLong,
+}
+
+impl TransferError {
+    fn reason(self) -> DropReason {
+        match self {
+            TransferError::NoRoute => DropReason::NoRoute,
+            TransferError::Unavailable => DropReason::Unavailable,
+            TransferError::Full => DropReason::PendingFull,
+            TransferError::Management => DropReason::Management,
+            TransferError::TooLong => DropReason::TooLong,
+        }
+    }
 }
 
 impl SignallingProcess {
@@ -64,10 +77,11 @@ impl SignallingProcess {
                 .is_some_and(|it| it.asp_state(peer) == AspState::Active);
         if !is_active {
             // It may have been on its way when the ASP became inactive (section 3.8.1).
-            self.statistics.dropped += 1;
+            self.statistics.count_dropped(DropReason::NotActive, 1);
             return Ok(());
         }
         let message = data.protocol_data;
+        self.statistics.traffic(network, &message).received += 1;
         if self.config.relays && !self.is_ours(network, &message) {
             self.relay(now, peer, server, network, message);
             return Ok(());
@@ -121,21 +135,29 @@ impl SignallingProcess {
         message: ProtocolData,
         from: &[Via],
     ) -> Result<(), TransferError> {
+        let outcome = self.try_route(network, message, from);
+        if let Err(error) = outcome {
+            self.statistics.count_dropped(error.reason(), 1);
+        }
+        outcome
+    }
+
+    fn try_route(
+        &mut self,
+        network: NetworkId,
+        message: ProtocolData,
+        from: &[Via],
+    ) -> Result<(), TransferError> {
         if is_management(&message) {
             return Err(TransferError::Management);
         }
         if message.user_data.len() > MAX_USER_DATA_LENGTH {
             return Err(TransferError::TooLong);
         }
-        let outcome = self.way(network, &message, from);
-        if outcome.is_err() {
-            self.statistics.unroutable += 1;
-        }
-        match outcome? {
+        match self.way(network, &message, from)? {
             Via::As(server) => {
                 let is_pending = self.as_state(server) == AsState::Pending;
                 if is_pending && self.waiting(server) >= self.config.max_pending_messages {
-                    self.statistics.dropped += 1;
                     return Err(TransferError::Full);
                 }
                 self.distribute(server, message);
@@ -309,16 +331,19 @@ impl SignallingProcess {
         message: ProtocolData,
         correlation_id: Option<u32>,
     ) {
-        let network = self.server(application_server).map(|it| it.config.network);
-        let network_appearance = network.and_then(|it| self.appearance(it));
+        let Some(network) = self.server(application_server).map(|it| it.config.network) else {
+            return;
+        };
+        let network_appearance = self.appearance(network);
         let Some(state) = self.peers.get(peer.0) else {
             return;
         };
         let membership = state.members.get(&application_server);
         let Some(stream) = state.data_stream(message.sls) else {
-            self.statistics.dropped += 1;
+            self.statistics.count_dropped(DropReason::NoStream, 1);
             return;
         };
+        self.statistics.traffic(network, &message).sent += 1;
         let data = Data {
             network_appearance,
             routing_context: membership.and_then(|it| it.routing_context),

@@ -1,8 +1,10 @@
 //! Each Error of section 3.8.1.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use m3ua::message::{AspUp, Destinations, ErrorCode, ErrorMessage, Message, TrafficMode};
-use m3ua::{AspState, Config, ManagementIndication, PeerId, PeerRole, ServedBy};
+use m3ua::{AspState, Config, ManagementIndication, PeerConfig, PeerId, PeerRole, ServedBy};
 
 use crate::common::*;
 
@@ -198,6 +200,32 @@ fn asp_identifiers() {
     sgp.forget();
     sgp.take(other, &named);
     sgp.expect_error(other, ErrorCode::INVALID_ASP_IDENTIFIER);
+}
+
+/// An identifier that is configured is in every ASP Up. Without, asking again would be in vain.
+#[test]
+fn an_asp_without_the_identifier_that_it_must_have() {
+    for identifier in [None, Some(7)] {
+        let mut asp = Process::new(Config::default());
+        let config = PeerConfig {
+            name: "sgp".to_owned(),
+            role: PeerRole::Sgp,
+            network: NETWORK,
+            asp_identifier: identifier,
+            comes_up: true,
+        };
+        let sgp = asp.engine.add_peer(config, None).expect("a peer");
+        asp.associate(sgp);
+        let named = Message::AspUp(AspUp {
+            asp_identifier: identifier,
+            info: None,
+        });
+        asp.expect(&[(sgp, named)]);
+        let error = ErrorMessage::new(ErrorCode::ASP_IDENTIFIER_REQUIRED);
+        asp.take(sgp, &Message::Error(error));
+        asp.wait(Duration::from_secs(10));
+        asp.expect(&[]);
+    }
 }
 
 #[test]

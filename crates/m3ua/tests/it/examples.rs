@@ -12,13 +12,17 @@ use m3ua::{
 
 use crate::common::*;
 
-const RC: u32 = 100;
-const AS_INACTIVE: Status = Status::AS_INACTIVE;
-const AS_ACTIVE: Status = Status::AS_ACTIVE;
-const AS_PENDING: Status = Status::AS_PENDING;
+pub(crate) const RC: u32 = 100;
+pub(crate) const AS_INACTIVE: Status = Status::AS_INACTIVE;
+pub(crate) const AS_ACTIVE: Status = Status::AS_ACTIVE;
+pub(crate) const AS_PENDING: Status = Status::AS_PENDING;
 
 /// An SGP with an AS and so many ASPs, of which `required` must be active. They are associated.
-fn sgp(asps: usize, required: usize, mode: Option<TrafficMode>) -> (Process, Vec<PeerId>) {
+pub(crate) fn sgp(
+    asps: usize,
+    required: usize,
+    mode: Option<TrafficMode>,
+) -> (Process, Vec<PeerId>) {
     let mut sgp = Process::new(Config::default());
     let mut config = server(ServedBy::Peers, RC, 10);
     config.required_asps = required;
@@ -33,7 +37,7 @@ fn sgp(asps: usize, required: usize, mode: Option<TrafficMode>) -> (Process, Vec
     (sgp, peers)
 }
 
-fn comes_up(sgp: &mut Process, asp: PeerId) {
+pub(crate) fn comes_up(sgp: &mut Process, asp: PeerId) {
     sgp.take(asp, &up());
     sgp.expect(&[(asp, up_ack()), (asp, notify(AS_INACTIVE, &[RC]))]);
 }
@@ -69,7 +73,7 @@ fn example_5_1_1_1_at_the_asp() {
     assert_eq!(asp.engine.our_state(sgp, server), AspState::Active);
 }
 
-fn key(local: u32, dpc: u32) -> RoutingKey {
+pub(crate) fn key(local: u32, dpc: u32) -> RoutingKey {
     RoutingKey {
         local_rk_identifier: local,
         routing_context: None,
@@ -84,7 +88,7 @@ fn key(local: u32, dpc: u32) -> RoutingKey {
     }
 }
 
-fn registered(local: u32, context: u32) -> RegistrationResult {
+pub(crate) fn registered(local: u32, context: u32) -> RegistrationResult {
     RegistrationResult {
         local_rk_identifier: local,
         status: RegistrationStatus::REGISTERED,
@@ -92,7 +96,7 @@ fn registered(local: u32, context: u32) -> RegistrationResult {
     }
 }
 
-fn dynamic_sgp() -> (Process, PeerId) {
+pub(crate) fn dynamic_sgp() -> (Process, PeerId) {
     let mut sgp = Process::new(Config {
         registration: Registration::Dynamic,
         ..Config::default()
@@ -196,7 +200,7 @@ fn example_5_1_1_4_registrations_at_once() {
 }
 
 /// Two ASPs, of which the first is active.
-fn one_and_one(mode: Option<TrafficMode>) -> (Process, PeerId, PeerId) {
+pub(crate) fn one_and_one(mode: Option<TrafficMode>) -> (Process, PeerId, PeerId) {
     let (mut sgp, asps) = sgp(2, 1, mode);
     let (one, two) = (asps[0], asps[1]);
     comes_up(&mut sgp, one);
@@ -240,7 +244,7 @@ fn example_5_1_3_two_share_the_load() {
 }
 
 /// Three ASPs, two of which are required and active.
-fn two_and_one() -> (Process, [PeerId; 3]) {
+pub(crate) fn two_and_one() -> (Process, [PeerId; 3]) {
     let (mut sgp, asps) = sgp(3, 2, None);
     let [one, two, three] = asps[..] else {
         panic!("three");
@@ -344,7 +348,7 @@ fn example_5_3_normal_withdrawal() {
     sgp.expect(&[(asp, down_ack())]);
 }
 
-fn about(context: &[u32], destination: u32) -> Destinations {
+pub(crate) fn about(context: &[u32], destination: u32) -> Destinations {
     Destinations {
         network_appearance: None,
         routing_contexts: context.to_vec(),
@@ -400,7 +404,7 @@ fn example_5_4_audits() {
 }
 
 /// An ASP that is active at an SGP, with messages from the SGP on their way to the user.
-fn active_asp() -> (Process, PeerId, AsId) {
+pub(crate) fn active_asp() -> (Process, PeerId, AsId) {
     let mut asp = Process::new(Config::default());
     let server = asp.server(server(ServedBy::Us, RC, 10));
     let sgp = asp.peer(PeerRole::Sgp);
@@ -667,4 +671,25 @@ fn example_5_6_2_double_exchange() {
     pass(&mut a, &mut b, &inactive_ack(&[rc_b]));
     assert_eq!(a.engine.our_state(OTHER, ids[0].0), AspState::Active);
     assert_eq!(a.engine.asp_state(OTHER, ids[0].1), AspState::Inactive);
+    // The other one ends, too, and both go down.
+    a.engine.asp_inactive(a.now, Some(OTHER), ids[0].0);
+    a.collect();
+    let pending = |context| notify(AS_PENDING, &[context]);
+    pass(&mut a, &mut b, &pending(rc_b));
+    pass(&mut a, &mut b, &inactive(&[rc_a]));
+    pass(&mut b, &mut a, &inactive_ack(&[rc_a]));
+    pass(&mut b, &mut a, &pending(rc_a));
+    b.engine.asp_down(b.now, OTHER);
+    b.collect();
+    pass(&mut b, &mut a, &down());
+    pass(&mut a, &mut b, &down_ack());
+    a.engine.asp_down(a.now, OTHER);
+    a.collect();
+    pass(&mut a, &mut b, &down());
+    pass(&mut b, &mut a, &down_ack());
+    for (ipsp, (own, others)) in [&mut a, &mut b].into_iter().zip(ids) {
+        assert_eq!(ipsp.engine.our_state(OTHER, own), AspState::Down);
+        assert_eq!(ipsp.engine.asp_state(OTHER, others), AspState::Down);
+        ipsp.expect(&[]);
+    }
 }

@@ -3,6 +3,7 @@
 mod common;
 mod destinations;
 mod errors;
+mod example_notes;
 mod examples;
 mod page;
 mod procedures;

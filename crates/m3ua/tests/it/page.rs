@@ -8,9 +8,12 @@ use std::path::Path;
 fn rows() -> Vec<Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(root.join("../../docs/m3ua.md")).expect("the page");
-    let lines = page
-        .lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| id "));
+    let mut is_requirement = false;
+    let lines = page.lines().filter(|line| {
+        let is_header = line.starts_with("| id ");
+        is_requirement = is_header || is_requirement && line.starts_with('|');
+        is_requirement && !is_header && line.starts_with("| ")
+    });
     let rows = lines.map(|line| {
         let cells = line.trim_matches('|').split(" | ");
         cells.map(|cell| cell.trim().to_owned()).collect()

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use m3ua::message::{AspUp, ErrorCode, ErrorMessage, Kind, Message, Status, TrafficMode};
 use m3ua::{
-    Activation, AsId, AsState, AspState, Config, ManagementIndication, MemberConfig, MtpIndication,
-    PeerId, PeerRole, Route, ServedBy, SgId, Via,
+    Activation, AsId, AsState, AspState, Config, DropReason, ManagementIndication, MemberConfig,
+    MtpIndication, PeerId, PeerRole, Route, ServedBy, SgId, Via,
 };
 
 use crate::common::*;
@@ -140,7 +140,7 @@ fn an_as_is_pending_until_t_r() {
     sgp.wait(SECOND * 2);
     sgp.expect(&[(two, notify(Status::AS_INACTIVE, &[RC]))]);
     assert_eq!(sgp.engine.as_state(server), AsState::Inactive);
-    assert_eq!(sgp.engine.statistics().expired, 1);
+    assert_eq!(sgp.engine.statistics().dropped(DropReason::Expired), 1);
     let discarded = ManagementIndication::Discarded {
         application_server: server,
         messages: 1,
@@ -236,6 +236,27 @@ fn a_standby_becomes_active_when_it_is_needed() {
         asp.take(sgp, &notify(Status::AS_ACTIVE, &[RC]));
         asp.expect(&[(sgp, up())]);
         asp.take(sgp, &notify(status, &[RC]));
+        asp.expect(&[(sgp, active(None, &[RC]))]);
+    }
+}
+
+/// An ASP that its management has taken out stays out, whatever the AS lacks (section 4.3.4.5).
+#[test]
+fn an_asp_that_was_withdrawn_stays_inactive() {
+    for activation in [Activation::Immediate, Activation::Standby] {
+        let (mut asp, sgp, server) = asp_with(Config::default(), activation);
+        asp.associate(sgp);
+        asp.take(sgp, &up_ack());
+        asp.engine.asp_active(asp.now, None, server);
+        asp.take(sgp, &active_ack(None, &[RC]));
+        asp.engine.asp_inactive(asp.now, None, server);
+        asp.take(sgp, &inactive_ack(&[RC]));
+        asp.forget();
+        asp.take(sgp, &notify(Status::AS_PENDING, &[RC]));
+        asp.take(sgp, &notify(Status::INSUFFICIENT_ASP_RESOURCES, &[RC]));
+        asp.expect(&[]);
+        asp.engine.asp_active(asp.now, None, server);
+        asp.collect();
         asp.expect(&[(sgp, active(None, &[RC]))]);
     }
 }
@@ -422,7 +443,8 @@ fn an_association_with_one_stream_carries_no_data() {
         .expect("active");
     sgp.collect();
     sgp.expect(&[]);
-    assert_eq!(sgp.engine.statistics().dropped, 1);
+    let dropped = sgp.engine.statistics().dropped(DropReason::NoStream);
+    assert_eq!(dropped, 1);
 }
 
 /// Section 3.8.1: DATA for an ASP that is not active is dropped without a word.
@@ -435,6 +457,7 @@ fn data_in_asp_inactive_is_dropped() {
     asp.take(sgp, &data(Some(RC), message(20, 10, 0, "")));
     asp.expect(&[]);
     assert_eq!(asp.primitives, []);
-    assert_eq!(asp.engine.statistics().dropped, 1);
+    let dropped = asp.engine.statistics().dropped(DropReason::NotActive);
+    assert_eq!(dropped, 1);
     assert_eq!(asp.engine.statistics().received(Kind::Data), 1);
 }

@@ -307,7 +307,7 @@ fn a_gateway_relays_between_application_servers_and_sgs() {
     process.take(second, &data(Some(9), message(41, 42, 3, "back?")));
     process.expect(&[]);
     assert_eq!(process.engine.statistics().relayed, 4);
-    assert_eq!(process.engine.statistics().unroutable, 1);
+    assert_eq!(process.engine.statistics().dropped_in_all(), 1);
 }
 
 fn about(context: u32, affected: MaskedPointCode) -> Destinations {

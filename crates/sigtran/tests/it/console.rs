@@ -9,14 +9,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// A console that runs.
-struct Console {
+pub(crate) struct Console {
     commands: mpsc::Sender<String>,
     lines: mpsc::UnboundedReceiver<Line>,
     end: JoinHandle<()>,
 }
 
 impl Console {
-    fn start(configuration: String, options: Options) -> Console {
+    pub(crate) fn start(configuration: String, options: Options) -> Console {
         let configuration = Configuration::read(&configuration).expect("a configuration");
         let (commands, typed) = mpsc::channel(4);
         let (say, lines) = mpsc::unbounded_channel();
@@ -32,7 +32,7 @@ impl Console {
         }
     }
 
-    async fn command(&self, command: &str) {
+    pub(crate) async fn command(&self, command: &str) {
         self.commands
             .send(command.to_owned())
             .await
@@ -40,7 +40,7 @@ impl Console {
     }
 
     /// Waits for a line that has this in it.
-    async fn until(&mut self, text: &str) -> String {
+    pub(crate) async fn until(&mut self, text: &str) -> String {
         let found = async {
             loop {
                 let (Line::Output(line) | Line::Refusal(line)) =
@@ -54,7 +54,7 @@ impl Console {
         found.unwrap_or_else(|_| panic!("no line with {text}"))
     }
 
-    async fn quit(self) {
+    pub(crate) async fn quit(self) {
         self.command("/quit").await;
         self.end.await.expect("no panic");
     }
@@ -115,6 +115,13 @@ async fn two_servers_talk() {
     );
     one.until("* AS both AS-ACTIVE").await;
     two.until("* SELF other ASP-ACTIVE as=both").await;
+    // Traffic begins when its destination can be reached: none of it is dropped.
+    for _ in 0..100 {
+        one.until("< other opc=2-2-2 dpc=1-1-1").await;
+    }
+    two.command("/status").await;
+    let counts = two.until("= COUNTS sent=100 ").await;
+    assert!(counts.contains(" dropped=0"), "{counts}");
     one.command("/send 2-2-2 hello").await;
     one.until("= SENT").await;
     let line = two.until("< other").await;

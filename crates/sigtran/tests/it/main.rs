@@ -2,6 +2,7 @@
 
 mod captures;
 mod console;
+mod observer;
 mod osmo_stp;
 mod over_udp;
 mod perf;

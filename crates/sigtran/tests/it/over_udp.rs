@@ -27,10 +27,15 @@ pub(crate) async fn run(configuration: &str) -> (Process, Received) {
 
 /// A gateway with an AS of two ASPs, known by their ports, and an AS of a third one.
 async fn gateway() -> (Process, Received) {
-    run(r#"
+    gateway_at(0).await
+}
+
+/// The same at this UDP port.
+async fn gateway_at(port: u16) -> (Process, Received) {
+    let configuration = r#"
         [sctp]
         addresses = ["127.0.0.1"]
-        encapsulation_port = 0
+        encapsulation_port = PORT
         [m3ua]
         gateway = true
         [[peer]]
@@ -58,8 +63,8 @@ async fn gateway() -> (Process, Received) {
         peers = ["three"]
         routing_context = 2
         dpc = ["0-0-2"]
-    "#)
-    .await
+    "#;
+    run(&configuration.replace("PORT", &port.to_string())).await
 }
 
 /// An ASP of the gateway that listens on this UDP port.
@@ -192,6 +197,29 @@ async fn an_asp_comes_back() {
     until("the message", async || count(&received) == 1).await;
     second.stop().await;
     gateway.stop().await;
+}
+
+/// Section 4.3.3: the client opens the association again, and begins with ASP Up.
+#[tokio::test]
+async fn an_asp_returns_to_its_gateway() {
+    let port = test_support::free_udp_port();
+    let (first, _) = gateway_at(port).await;
+    let (asp, _) = asp(port, 3003, 2).await;
+    until_active(&asp).await;
+    first.stop().await;
+    until("inactive", async || {
+        let state = asp.with(|engine, _| engine.our_state(PeerId(0), m3ua::AsId(0)));
+        state.await == Ok(AspState::Down)
+    })
+    .await;
+    let (second, _) = gateway_at(port).await;
+    until_active(&asp).await;
+    let at_gateway = second
+        .with(|engine, _| engine.asp_state(PeerId(2), m3ua::AsId(1)))
+        .await;
+    assert_eq!(at_gateway, Ok(AspState::Active));
+    asp.stop().await;
+    second.stop().await;
 }
 
 #[tokio::test]
