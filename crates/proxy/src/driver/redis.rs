@@ -1,12 +1,12 @@
 //! A worker's way to Redis servers that plugins ask.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Cmd, RedisError, RedisResult, Value};
+use redis::{Client, Cmd, RedisResult, Value};
 use tokio::sync::mpsc;
 
 use crate::core::{Answer, QueryId, RedisCommand, RedisReply};
@@ -14,7 +14,8 @@ use crate::core::{Answer, QueryId, RedisCommand, RedisReply};
 /// Asks Redis servers. There is one connection to each, which carries the commands of all calls in a pipeline; one that
 /// is lost is opened again for the next command.
 pub(super) struct RedisClient {
-    connections: HashMap<Box<str>, ConnectionManager>,
+    /// By URL; the one that was asked last is at the end.
+    connections: VecDeque<(Box<str>, ConnectionManager)>,
     timeout: Duration,
     sender: mpsc::Sender<(QueryId, Answer)>,
     receiver: mpsc::Receiver<(QueryId, Answer)>,
@@ -23,8 +24,8 @@ pub(super) struct RedisClient {
 /// How many answers wait to be taken.
 const ANSWER_QUEUE: usize = 256;
 
-/// How many servers may be asked: scripts choose the URLs.
-const MAXIMUM_SERVERS: usize = 16;
+/// How many connections are kept: scripts choose the URLs.
+const MAXIMUM_CONNECTIONS: usize = 16;
 
 /// How many octets a reply may have.
 const LONGEST_REPLY: usize = 1 << 20;
@@ -35,7 +36,7 @@ impl RedisClient {
     pub(super) fn new(timeout: Duration) -> RedisClient {
         let (sender, receiver) = mpsc::channel(ANSWER_QUEUE);
         RedisClient {
-            connections: HashMap::new(),
+            connections: VecDeque::new(),
             timeout,
             sender,
             receiver,
@@ -74,23 +75,32 @@ impl RedisClient {
         self.receiver.try_recv().ok()
     }
 
-    /// The connection to a server; it is opened by the first command.
+    /// The connection to a server; it is opened by the first command. The one that has been asked least recently gives way
+    /// to a new one: it is closed when its commands have their answers.
     fn connection(&mut self, url: &str) -> RedisResult<ConnectionManager> {
-        if let Some(connection) = self.connections.get(url) {
-            return Ok(connection.clone());
+        let known = self
+            .connections
+            .iter()
+            .position(|(known, _)| **known == *url);
+        let (url, connection) = match known.and_then(|at| self.connections.remove(at)) {
+            Some(known) => known,
+            None => (url.into(), self.open(url)?),
+        };
+        if self.connections.len() >= MAXIMUM_CONNECTIONS {
+            self.connections.pop_front();
         }
-        if self.connections.len() >= MAXIMUM_SERVERS {
-            let kind = redis::ErrorKind::Client;
-            return Err(RedisError::from((kind, "too many servers are asked")));
-        }
+        self.connections.push_back((url, connection.clone()));
+        Ok(connection)
+    }
+
+    /// A connection that is opened by its first command.
+    fn open(&self, url: &str) -> RedisResult<ConnectionManager> {
         // The next command tries again: those that wait for an answer are not to wait for attempts.
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(0)
             .set_connection_timeout(Some(self.timeout))
             .set_response_timeout(Some(self.timeout));
-        let connection = ConnectionManager::new_lazy_with_config(Client::open(url)?, config)?;
-        self.connections.insert(url.into(), connection.clone());
-        Ok(connection)
+        ConnectionManager::new_lazy_with_config(Client::open(url)?, config)
     }
 }
 

@@ -86,6 +86,22 @@ function _G.getmetatable(object)
   return originals[metatable] or metatable
 end
 
+-- What hooks are called with.
+local methods, getters, setters = host.methods, host.getters, host.setters
+
+function host.metatable.__index(object, name)
+  local method = methods[name]
+  if method then return method end
+  local getter = getters[name]
+  if getter then return getter(object) end
+end
+
+function host.metatable.__newindex(object, name, value)
+  local setter = setters[name]
+  if not setter then error("attempt to set an unknown field '" .. tostring(name) .. "'", 2) end
+  setter(object, value)
+end
+
 local function loaded(f, ...)
   if f == nil and is_over() then error(OVER, 0) end
   return f, ...
@@ -117,33 +133,43 @@ function _G.collectgarbage(what)
 end
 
 function _G.print(...)
-  local words = {}
-  for at = 1, select("#", ...) do words[at] = tostring((select(at, ...))) end
+  local words = { ... }
+  for at = 1, select("#", ...) do words[at] = tostring(words[at]) end
   host.log("info", concat(words, "\t"))
 end
 
 -- Functions in C count as one instruction each, however much they do: what they do with much is charged for.
 local LONGEST = 10000000
 
-local function charged(list)
-  local length = #list
+local function charged(length)
   if length > 500 then
     if length > LONGEST then error("the list is too long", 3) end
-    charge(length)
+    charge(length // 1 | 0)
   end
 end
 
-for _, name in next, { "concat", "insert", "remove", "unpack" } do
+for _, name in next, { "insert", "remove" } do
   local original = table[name]
   table[name] = function(list, ...)
-    charged(list)
+    charged(#list)
     return original(list, ...)
   end
 end
 
+-- Each value between two places may be one that __index makes up, however long the list is. A float does not overflow.
+function table.concat(list, separator, first, last)
+  charged((last or #list) + 0.0 - (first or 1))
+  return concat(list, separator, first, last)
+end
+
+function table.unpack(list, first, last)
+  charged((last or #list) + 0.0 - (first or 1))
+  return unpack(list, first, last)
+end
+
 local sort = table.sort
 function table.sort(list, ...)
-  charged(list)
+  charged(#list)
   -- A list of n is sorted by n log n comparisons, each worth an instruction and more.
   local length, steps = #list, 9
   while length > 500 do length, steps = length // 2, steps + 1 end
@@ -153,10 +179,7 @@ end
 
 local move = table.move
 function table.move(from, first, last, ...)
-  if last > first + 500 then
-    if last > first + LONGEST then error("the list is too long", 2) end
-    charge(last - first)
-  end
+  charged(last + 0.0 - first)
   return move(from, first, last, ...)
 end
 

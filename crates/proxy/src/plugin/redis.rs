@@ -1,7 +1,7 @@
 //! Commands of scripts to Redis servers, and the replies as values of Lua.
 
 use bytes::Bytes;
-use mlua::{FromLuaMulti, IntoLua, Lua, LuaString, MultiValue, Result, Value, Variadic};
+use mlua::{Error, FromLuaMulti, IntoLua, Lua, LuaString, MultiValue, Result, Value, Variadic};
 
 use crate::core::{Query, RedisCommand, RedisReply};
 
@@ -93,28 +93,38 @@ pub(super) fn value(lua: &Lua, reply: &RedisReply) -> Result<Value> {
     }
 }
 
+/// How deep the lists of a made-up reply may be within each other, and how many values it may have.
+const DEEPEST: usize = 16;
+const MOST_VALUES: usize = 10_000;
+
 /// The reply that a test of a script has made up: what [`value`] would give for it. Nothing is no answer.
 pub(super) fn reply(value: &Value, why: Option<LuaString>) -> Result<Option<RedisReply>> {
     match (value, why) {
         (Value::Nil, None) => Ok(None),
         (Value::Nil, Some(why)) => Ok(Some(RedisReply::Error(why.to_string_lossy().into()))),
-        (Value::Boolean(false), _) => Ok(Some(RedisReply::Nil)),
-        (Value::Integer(number), _) => Ok(Some(RedisReply::Integer(*number))),
-        (Value::String(text), _) => {
-            let text = Bytes::copy_from_slice(&text.as_bytes());
-            Ok(Some(RedisReply::Text(text)))
-        }
-        (Value::Table(list), _) => {
+        _ => made_up(value, DEEPEST, &mut MOST_VALUES.clone()).map(Some),
+    }
+}
+
+/// A list may contain itself: its depth is bounded, and so is the number of values.
+fn made_up(value: &Value, depth: usize, values: &mut usize) -> Result<RedisReply> {
+    let left = values.checked_sub(1);
+    *values = left.ok_or_else(|| Error::runtime("the reply has too many values"))?;
+    match value {
+        Value::Nil | Value::Boolean(false) => Ok(RedisReply::Nil),
+        Value::Integer(number) => Ok(RedisReply::Integer(*number)),
+        Value::String(text) => Ok(RedisReply::Text(Bytes::copy_from_slice(&text.as_bytes()))),
+        Value::Table(list) => {
+            let depth = depth.checked_sub(1);
+            let depth =
+                depth.ok_or_else(|| Error::runtime("the lists of the reply are too deep"))?;
             let replies = list.sequence_values::<Value>();
-            let replies = replies.filter_map(|value| match value {
-                Ok(value) => reply(&value, None).transpose(),
-                Err(error) => Some(Err(error)),
-            });
-            Ok(Some(RedisReply::List(replies.collect::<Result<_>>()?)))
+            let replies = replies.map(|value| made_up(&value?, depth, values));
+            Ok(RedisReply::List(replies.collect::<Result<_>>()?))
         }
-        (other, _) => {
+        other => {
             let name = other.type_name();
-            Err(mlua::Error::runtime(format!("Redis has no {name}")))
+            Err(Error::runtime(format!("Redis has no {name}")))
         }
     }
 }

@@ -1,15 +1,14 @@
 //! A script with the state of Lua that it runs in: loading, calling, suspending.
 
-use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use std::{mem, ptr};
 
 use mlua::chunk::ChunkMode;
-use mlua::state::{GcIncParams, GcMode};
 use mlua::{
-    AnyUserData, Error, Function, HookTriggers, IntoLua, IntoLuaMulti, Lua, LuaOptions, MultiValue,
-    Result, StdLib, Table, Thread, Value, VmState,
+    Error, Function, HookTriggers, IntoLua, IntoLuaMulti, LightUserData, Lua, LuaOptions,
+    MultiValue, Result, StdLib, Table, Thread, Value, VmState,
 };
 use sip::{Message, Method};
 
@@ -17,7 +16,7 @@ use super::context::{Context, Events, OVER};
 use super::meter::Meter;
 use super::question;
 use super::shared::Shared;
-use super::subject::Subject;
+use super::subject::{self, Current, Subject};
 use super::{Environment, HookName, library};
 use crate::core::{Answer, Event, PluginScript, Query, RequestAction};
 
@@ -38,6 +37,10 @@ pub(super) struct State {
     /// What a coroutine yields first when it asks something.
     question: Table,
     idle: Mutex<Vec<Thread>>,
+    /// What the call that runs is about.
+    current: Arc<Current>,
+    /// How many objects there have been: the next one has this number.
+    objects: AtomicUsize,
     /// What takes the place of a message while a script has it.
     stand_in: Mutex<Option<Message>>,
     /// Calls that wait for an answer.
@@ -48,7 +51,8 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Call {
     thread: Thread,
-    subject: Option<AnyUserData>,
+    /// What it is about, while it does not run.
+    subject: Option<Box<Subject>>,
     instructions_left: u64,
     questions_left: u32,
     /// It is counted among those that wait.
@@ -110,15 +114,15 @@ impl State {
         let limits = script.limits;
         let lua = Lua::new_with(libraries(script), LuaOptions::default())?;
         lua.set_memory_limit(limits.memory)?;
-        // What a hook is called with has a destructor, and is freed a cycle later. With Lua's pause of 200, each cycle would
-        // wait for as much as the one before has left, and a little more.
-        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(130)));
         set_meter(&lua, context)?;
         context
             .meter
             .start_loading(limits.instructions.saturating_mul(LOADING));
         let question = lua.create_table()?;
-        prepare(&lua, script, context, &question, seed)?;
+        let current = Arc::<Current>::default();
+        let host = library::host(&lua, context, &question)?;
+        subject::add(&lua, &host, &current)?;
+        prepare(&lua, script, host, seed)?;
         lua.load(&*script.text)
             .set_name(format!("@{}", script.file))
             .set_mode(ChunkMode::Text)
@@ -144,6 +148,9 @@ impl State {
             timers,
             question,
             idle: Mutex::default(),
+            current,
+            // 0 is JSON's null.
+            objects: AtomicUsize::new(1),
             stand_in: Mutex::default(),
             waiting: Arc::default(),
         })
@@ -181,22 +188,19 @@ impl State {
         message: &mut Message,
         describe_it: impl FnOnce(&mut Subject),
     ) -> (Outcome, Edits) {
-        let call = self.function(hook).map(|function| {
-            let mut subject = Subject::new(hook);
-            describe_it(&mut subject);
-            let mut call = self.begin(hook, now, function)?;
-            let subject = self.lua.create_userdata(subject)?;
-            call.subject = Some(subject.clone());
-            Ok((call, subject))
-        });
-        match call {
-            None => (Outcome::Done(None), Edits::default()),
-            Some(Err(error)) => (self.failed(&error), Edits::default()),
-            Some(Ok((call, subject))) => {
-                let words = MultiValue::from_iter([Value::UserData(subject)]);
-                self.go_on_with(call, words, message)
-            }
-        }
+        let Some(function) = self.function(hook) else {
+            return (Outcome::Done(None), Edits::default());
+        };
+        let mut call = match self.begin(hook, now, function) {
+            Ok(call) => call,
+            Err(error) => return (self.failed(&error), Edits::default()),
+        };
+        let number = self.objects.fetch_add(1, Relaxed);
+        let object = LightUserData(ptr::without_provenance_mut(number));
+        let mut subject = Box::new(Subject::new(hook, object));
+        describe_it(&mut subject);
+        call.subject = Some(subject);
+        self.go_on_with(call, object, message)
     }
 
     /// Calls a function without a message.
@@ -267,67 +271,76 @@ impl State {
     }
 
     /// Hands the message to the script, runs it, and takes the message back.
-    fn go_on_with(&self, call: Call, words: MultiValue, message: &mut Message) -> (Outcome, Edits) {
-        let Some(subject) = call.subject.clone() else {
+    fn go_on_with(
+        &self,
+        mut call: Call,
+        words: impl IntoLuaMulti,
+        message: &mut Message,
+    ) -> (Outcome, Edits) {
+        let Some(mut subject) = call.subject.take() else {
             return (self.go_on(call, words), Edits::default());
         };
         let stand_in = lock(&self.stand_in).take();
         let stand_in = stand_in.unwrap_or_else(|| Message::request(Method::Options, "sip:nobody"));
-        let lent = mem::replace(message, stand_in);
-        match subject.borrow_mut::<Subject>() {
-            Ok(mut subject) => subject.message = Some(lent),
-            Err(error) => {
-                *message = lent;
-                return (self.failed(&error), Edits::default());
-            }
-        }
+        subject.message = Some(mem::replace(message, stand_in));
+        self.current.set(subject);
         let outcome = self.go_on(call, words);
-        let mut edits = Edits::default();
-        let mut verdict = None;
-        if let Ok(mut subject) = subject.borrow_mut::<Subject>() {
-            if let Some(lent) = subject.message.take() {
-                *lock(&self.stand_in) = Some(mem::replace(message, lent));
-            }
-            edits.is_changed = mem::take(&mut subject.is_changed);
-            edits.is_retargeted = mem::take(&mut subject.is_retargeted);
-            for tag in subject.tags.drain(..) {
-                self.context.report(tag);
-            }
-            if matches!(outcome, Outcome::Done(_)) {
-                verdict = subject.verdict.take();
-            }
+        let Some(mut subject) = self.current.take() else {
+            return (outcome, Edits::default());
+        };
+        if let Some(lent) = subject.message.take() {
+            *lock(&self.stand_in) = Some(mem::replace(message, lent));
         }
-        match outcome {
-            Outcome::Done(_) => (Outcome::Done(verdict), edits),
-            other => (other, edits),
+        let edits = Edits {
+            is_changed: mem::take(&mut subject.is_changed),
+            is_retargeted: mem::take(&mut subject.is_retargeted),
+        };
+        for tag in subject.tags.drain(..) {
+            self.context.report(tag);
         }
+        let outcome = match outcome {
+            Outcome::Done(_) => Outcome::Done(subject.verdict.take()),
+            Outcome::Asked(query, mut call) => {
+                call.subject = Some(subject);
+                Outcome::Asked(query, call)
+            }
+            failed @ Outcome::Failed(_) => failed,
+        };
+        (outcome, edits)
     }
 
     /// Runs a call until it ends, asks something that is not known here, or fails.
-    fn go_on(&self, mut call: Call, mut words: MultiValue) -> Outcome {
+    fn go_on(&self, mut call: Call, words: impl IntoLuaMulti) -> Outcome {
+        let mut yielded = self.run(&mut call, words);
         loop {
-            self.context.meter.start(call.instructions_left);
-            let yielded = call.thread.resume::<MultiValue>(words);
-            call.instructions_left = self.context.meter.left();
-            let yielded = match yielded {
-                Ok(yielded) => yielded,
+            let words = match yielded {
+                Ok(Some(words)) => words,
+                Ok(None) => break,
                 Err(error) => return self.failed(&error),
             };
-            if self.context.meter.is_over() {
-                return self.failed(&Error::runtime(OVER));
-            }
-            if !call.thread.is_resumable() {
-                let mut idle = lock(&self.idle);
-                if idle.len() < MAXIMUM_IDLE {
-                    idle.push(call.thread);
-                }
-                return Outcome::Done(None);
-            }
-            words = match self.take_question(&mut call, yielded) {
+            let words = match self.take_question(&mut call, words) {
                 Ok(Asked::Query(query)) => return Outcome::Asked(query, call),
                 Ok(Asked::Answered(words)) => words,
                 Err(error) => return self.failed(&error),
             };
+            yielded = self.run(&mut call, words);
+        }
+        let mut idle = lock(&self.idle);
+        if idle.len() < MAXIMUM_IDLE {
+            idle.push(call.thread);
+        }
+        Outcome::Done(None)
+    }
+
+    /// Runs a call until it yields something, or ends.
+    fn run(&self, call: &mut Call, words: impl IntoLuaMulti) -> Result<Option<MultiValue>> {
+        self.context.meter.start(call.instructions_left);
+        let yielded = call.thread.resume::<MultiValue>(words);
+        call.instructions_left = self.context.meter.left();
+        let yielded = yielded?;
+        match self.context.meter.is_over() {
+            true => Err(Error::runtime(OVER)),
+            false => Ok(call.thread.is_resumable().then_some(yielded)),
         }
     }
 
@@ -412,14 +425,7 @@ fn libraries(script: &PluginScript) -> StdLib {
 }
 
 /// Makes the world that a script finds.
-fn prepare(
-    lua: &Lua,
-    script: &PluginScript,
-    context: &Arc<Context>,
-    question: &Table,
-    (seed, more): (i64, i64),
-) -> Result<()> {
-    let host = library::host(lua, context, question)?;
+fn prepare(lua: &Lua, script: &PluginScript, host: Table, (seed, more): (i64, i64)) -> Result<()> {
     let grants = lua.create_table()?;
     grants.set("io", script.grants.io)?;
     grants.set("os", script.grants.os)?;

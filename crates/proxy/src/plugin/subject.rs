@@ -1,8 +1,13 @@
 //! The object that a hook is called with: a message, what is known of it, and what is to become of it.
+//!
+//! A script has a number of its own for each call, as a light userdata. It means nothing but to the call that runs: there
+//! is nothing to be allocated and collected for each message, and nothing that a script could keep.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mlua::{
-    Error, IntoLua, Lua, LuaString, MultiValue, Result, Table, UserData, UserDataFields,
-    UserDataMethods, Value, Variadic,
+    BorrowedBytes, BorrowedStr, Error, FromLuaMulti, IntoLua, IntoLuaMulti, LightUserData, Lua,
+    LuaString, Result, Table, Value, Variadic,
 };
 use sip::{Flow, MAXIMUM_FIELDS, Message, Method, Name, Uri};
 
@@ -32,6 +37,8 @@ const PROTECTED: [Name<'static>; 9] = [
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) hook: HookName,
+    /// What the script has for it.
+    object: LightUserData,
     /// It is there while the hook runs.
     pub(super) message: Option<Message>,
     /// Of a request: the way that it came.
@@ -56,9 +63,10 @@ pub(super) struct Subject {
 const MAXIMUM_TAGS: usize = 32;
 
 impl Subject {
-    pub(super) fn new(hook: HookName) -> Subject {
+    pub(super) fn new(hook: HookName, object: LightUserData) -> Subject {
         Subject {
             hook,
+            object,
             message: None,
             arrival: None,
             user: None,
@@ -83,17 +91,15 @@ impl Subject {
     }
 
     /// The message, for the edit of a field.
-    fn edited(&mut self, name: &LuaString) -> Result<&mut Message> {
-        let octets = name.as_bytes();
-        let is_token = !octets.is_empty()
-            && octets
-                .iter()
-                .all(|octet| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(octet));
+    fn edited(&mut self, name: &str) -> Result<&mut Message> {
+        let is_token = !name.is_empty()
+            && name
+                .bytes()
+                .all(|octet| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet));
         if !is_token {
             return Err(Error::runtime("this is no name of a header field"));
         }
-        let name = name.to_str()?;
-        let name = Name::parse(&name);
+        let name = Name::parse(name);
         if PROTECTED.contains(&name) {
             let name = name.as_str();
             return Err(Error::runtime(format!("{name} cannot be changed")));
@@ -227,132 +233,206 @@ impl Subject {
     }
 }
 
-impl UserData for Subject {
-    fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
-        fields.add_field_method_get("method", |lua, this| {
-            let message = this.message()?;
-            match (message.method(), message.cseq()) {
-                (Some(method), _) => lua.create_string(method.as_str()),
-                (None, Some((_, method))) => lua.create_string(method.as_str()),
-                (None, None) => lua.create_string(""),
-            }
-        });
-        fields.add_field_method_get("uri", |lua, this| match this.message()?.request_uri() {
-            Some(uri) => lua.create_string(uri)?.into_lua(lua),
-            None => Ok(Value::Nil),
-        });
-        fields.add_field_method_set("uri", |_, this, uri: LuaString| this.set_uri(&uri));
-        fields.add_field_method_get("call_id", |lua, this| {
-            lua.create_string(this.message()?.call_id().unwrap_or_default())
-        });
-        fields.add_field_method_get("in_dialog", |_, this| {
-            Ok(this.message()?.to_tag().is_some())
-        });
-        fields.add_field_method_get("body", |lua, this| {
-            lua.create_string(this.message()?.body())
-        });
-        fields.add_field_method_get("source", |_, this| {
-            Ok(this.arrival.map(|flow| flow.remote.ip().to_string()))
-        });
-        fields.add_field_method_get("port", |_, this| {
-            Ok(this.arrival.map(|flow| flow.remote.port()))
-        });
-        fields.add_field_method_get("transport", |_, this| {
-            Ok(this.arrival.map(|flow| flow.transport.to_string()))
-        });
-        fields.add_field_method_get("user", |_, this| {
-            Ok(this.user.as_deref().map(str::to_owned))
-        });
-        fields.add_field_method_get("target", |_, this| {
-            Ok(this.target.as_deref().map(str::to_owned))
-        });
-        fields.add_field_method_get("status", |_, this| {
-            Ok(this.status.or(this.message()?.status()))
-        });
-        fields.add_field_method_get("reason", |_, this| {
-            let response = match &this.response {
-                Some(response) => response,
-                None => this.message()?,
-            };
-            Ok(response.reason().map(str::to_owned))
-        });
+/// The subject of the call that runs.
+#[derive(Debug, Default)]
+pub(super) struct Current(Mutex<Option<Box<Subject>>>);
+
+impl Current {
+    /// A call with a message begins to run, or goes on.
+    pub(super) fn set(&self, subject: Box<Subject>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(subject);
     }
 
-    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_method("header", |lua, this, name: LuaString| {
-            header(lua, this.message()?, &name)
-        });
-        methods.add_method("headers", |lua, this, name: Option<LuaString>| {
-            headers(lua, this.message()?, name)
-        });
-        methods.add_method(
-            "response_header",
-            |lua, this, name: LuaString| match &this.response {
-                Some(response) => header(lua, response, &name),
-                None => Ok(Value::Nil),
-            },
-        );
-        methods.add_method_mut(
-            "set_header",
-            |_, this, (name, value): (LuaString, LuaString)| {
-                this.check_length(name.as_bytes().len() + value.as_bytes().len() + 4)?;
-                let message = this.edited(&name)?;
-                let name = name.to_str()?;
-                let name = Name::parse(&name);
-                if !message.contains(name) {
-                    check_fields(message)?;
-                }
-                message.replace(name, &*value.as_bytes());
-                Ok(())
-            },
-        );
-        methods.add_method_mut(
-            "add_header",
-            |_, this, (name, value): (LuaString, LuaString)| {
-                this.check_length(name.as_bytes().len() + value.as_bytes().len() + 4)?;
-                let message = this.edited(&name)?;
-                check_fields(message)?;
-                message.push_back(Name::parse(&name.to_str()?), &*value.as_bytes());
-                Ok(())
-            },
-        );
-        methods.add_method_mut("remove_header", |_, this, name: LuaString| {
-            let message = this.edited(&name)?;
-            Ok(message.remove_all(Name::parse(&name.to_str()?)))
-        });
-        methods.add_method_mut(
-            "reply",
-            |_, this, (status, reason, fields): (u16, Option<String>, Option<Table>)| {
-                this.reply(status, reason, fields)
-            },
-        );
-        methods.add_method_mut("redirect", |_, this, uris: Variadic<LuaString>| {
-            this.redirect(&uris)
-        });
-        methods.add_method_mut("forward", |_, this, uris: Variadic<LuaString>| {
-            let uris = checked(&uris)?;
-            this.forward(uris.into_iter().map(|uri| vec![uri]).collect())
-        });
-        methods.add_method_mut("fork", |_, this, uris: Variadic<LuaString>| {
-            let uris = checked(&uris)?;
-            this.forward(vec![uris])
-        });
-        methods.add_method_mut("route", |_, this, uris: Variadic<LuaString>| {
-            this.route(&uris)
-        });
-        methods.add_method_mut("drop", |_, this, ()| this.discard());
-        methods.add_method_mut("tag", |_, this, (name, value): (String, LuaString)| {
-            this.tag(name, &value)
-        });
+    /// It runs no more.
+    pub(super) fn take(&self) -> Option<Box<Subject>> {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        current.take()
+    }
+
+    /// Does something with what an object stands for.
+    fn with<T>(
+        &self,
+        object: LightUserData,
+        act: impl FnOnce(&mut Subject) -> Result<T>,
+    ) -> Result<T> {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match current.as_deref_mut() {
+            Some(subject) if subject.object == object => act(subject),
+            _ => Err(Error::runtime("the hook that this object was for is over")),
+        }
     }
 }
 
+/// Gives objects their fields and methods. The prelude puts the three tables together to a metatable.
+pub(super) fn add(lua: &Lua, host: &Table, current: &Arc<Current>) -> Result<()> {
+    let metatable = lua.create_table()?;
+    metatable.set("__name", "request")?;
+    metatable.set("__metatable", false)?;
+    lua.set_type_metatable::<LightUserData>(Some(metatable.clone()));
+    host.set("metatable", metatable)?;
+    let members = || -> Result<Members<'_>> {
+        Ok(Members {
+            lua,
+            table: lua.create_table()?,
+            current,
+        })
+    };
+    let getters = members()?;
+    add_getters(&getters)?;
+    host.set("getters", getters.table)?;
+    let setters = members()?;
+    setters.add("uri", |_, this, uri: LuaString| this.set_uri(&uri))?;
+    host.set("setters", setters.table)?;
+    let methods = members()?;
+    add_methods(&methods)?;
+    host.set("methods", methods.table)
+}
+
+/// Functions whose first argument is an object.
+struct Members<'a> {
+    lua: &'a Lua,
+    table: Table,
+    current: &'a Arc<Current>,
+}
+
+impl Members<'_> {
+    fn add<A: FromLuaMulti, R: IntoLuaMulti>(
+        &self,
+        name: &str,
+        act: impl Fn(&Lua, &mut Subject, A) -> Result<R> + Send + 'static,
+    ) -> Result<()> {
+        let current = Arc::clone(self.current);
+        let function =
+            self.lua
+                .create_function(move |lua, (object, words): (LightUserData, A)| {
+                    current.with(object, |subject| act(lua, subject, words))
+                })?;
+        self.table.set(name, function)
+    }
+}
+
+fn add_getters(getters: &Members<'_>) -> Result<()> {
+    getters.add("method", |lua, this, ()| {
+        let message = this.message()?;
+        match (message.method(), message.cseq()) {
+            (Some(method), _) => lua.create_string(method.as_str()),
+            (None, Some((_, method))) => lua.create_string(method.as_str()),
+            (None, None) => lua.create_string(""),
+        }
+    })?;
+    getters.add("uri", |lua, this, ()| match this.message()?.request_uri() {
+        Some(uri) => lua.create_string(uri)?.into_lua(lua),
+        None => Ok(Value::Nil),
+    })?;
+    getters.add("call_id", |lua, this, ()| {
+        lua.create_string(this.message()?.call_id().unwrap_or_default())
+    })?;
+    getters.add("in_dialog", |_, this, ()| {
+        Ok(this.message()?.to_tag().is_some())
+    })?;
+    getters.add("body", |lua, this, ()| {
+        lua.create_string(this.message()?.body())
+    })?;
+    getters.add("source", |_, this, ()| {
+        Ok(this.arrival.map(|flow| flow.remote.ip().to_string()))
+    })?;
+    getters.add("port", |_, this, ()| {
+        Ok(this.arrival.map(|flow| flow.remote.port()))
+    })?;
+    getters.add("transport", |_, this, ()| {
+        Ok(this.arrival.map(|flow| flow.transport.to_string()))
+    })?;
+    getters.add("user", |_, this, ()| {
+        Ok(this.user.as_deref().map(str::to_owned))
+    })?;
+    getters.add("target", |_, this, ()| {
+        Ok(this.target.as_deref().map(str::to_owned))
+    })?;
+    getters.add("status", |_, this, ()| {
+        Ok(this.status.or(this.message()?.status()))
+    })?;
+    getters.add("reason", |_, this, ()| {
+        let response = match &this.response {
+            Some(response) => response,
+            None => this.message()?,
+        };
+        Ok(response.reason().map(str::to_owned))
+    })
+}
+
+fn add_methods(methods: &Members<'_>) -> Result<()> {
+    methods.add("header", |lua, this, name: BorrowedBytes| {
+        header(lua, this.message()?, &name)
+    })?;
+    methods.add("headers", |lua, this, name: Option<BorrowedBytes>| {
+        headers(lua, this.message()?, name.as_deref())
+    })?;
+    methods.add(
+        "response_header",
+        |lua, this, name: BorrowedBytes| match &this.response {
+            Some(response) => header(lua, response, &name),
+            None => Ok(Value::Nil),
+        },
+    )?;
+    methods.add(
+        "set_header",
+        |_, this, (name, value): (BorrowedStr, BorrowedBytes)| {
+            this.check_length(name.len() + value.len() + 4)?;
+            let message = this.edited(&name)?;
+            let name = Name::parse(&name);
+            if !message.contains(name) {
+                check_fields(message)?;
+            }
+            message.replace(name, &*value);
+            Ok(())
+        },
+    )?;
+    methods.add(
+        "add_header",
+        |_, this, (name, value): (BorrowedStr, BorrowedBytes)| {
+            this.check_length(name.len() + value.len() + 4)?;
+            let message = this.edited(&name)?;
+            check_fields(message)?;
+            message.push_back(Name::parse(&name), &*value);
+            Ok(())
+        },
+    )?;
+    methods.add("remove_header", |_, this, name: BorrowedStr| {
+        let message = this.edited(&name)?;
+        Ok(message.remove_all(Name::parse(&name)))
+    })?;
+    methods.add(
+        "reply",
+        |_, this, (status, reason, fields): (u16, Option<String>, Option<Table>)| {
+            this.reply(status, reason, fields)
+        },
+    )?;
+    methods.add("redirect", |_, this, uris: Variadic<LuaString>| {
+        this.redirect(&uris)
+    })?;
+    methods.add("forward", |_, this, uris: Variadic<LuaString>| {
+        let uris = checked(&uris)?;
+        this.forward(uris.into_iter().map(|uri| vec![uri]).collect())
+    })?;
+    methods.add("fork", |_, this, uris: Variadic<LuaString>| {
+        let uris = checked(&uris)?;
+        this.forward(vec![uris])
+    })?;
+    methods.add("route", |_, this, uris: Variadic<LuaString>| {
+        this.route(&uris)
+    })?;
+    methods.add("drop", |_, this, ()| this.discard())?;
+    methods.add("tag", |_, this, (name, value): (String, LuaString)| {
+        this.tag(name, &value)
+    })
+}
+
 /// The value of the first field of a name. What is no text is no name.
-fn header(lua: &Lua, message: &Message, name: &LuaString) -> Result<Value> {
-    let Ok(name) = name.to_str() else {
+fn header(lua: &Lua, message: &Message, name: &[u8]) -> Result<Value> {
+    let Ok(name) = std::str::from_utf8(name) else {
         return Ok(Value::Nil);
     };
-    match message.header_bytes(Name::parse(&name)) {
+    match message.header_bytes(Name::parse(name)) {
         Some(value) => lua.create_string(value)?.into_lua(lua),
         None => Ok(Value::Nil),
     }
@@ -368,12 +448,12 @@ fn check_fields(message: &Message) -> Result<()> {
 }
 
 /// The values of the fields of a name; without a name the names and values of all.
-fn headers(lua: &Lua, message: &Message, name: Option<LuaString>) -> Result<MultiValue> {
+fn headers(lua: &Lua, message: &Message, name: Option<&[u8]>) -> Result<Table> {
     let list = lua.create_table()?;
     match name {
         Some(name) => {
-            if let Ok(name) = name.to_str() {
-                for value in message.values(Name::parse(&name)) {
+            if let Ok(name) = std::str::from_utf8(name) {
+                for value in message.values(Name::parse(name)) {
                     list.raw_push(lua.create_string(value)?)?;
                 }
             }
@@ -387,7 +467,7 @@ fn headers(lua: &Lua, message: &Message, name: Option<LuaString>) -> Result<Mult
             }
         }
     }
-    Ok(MultiValue::from_iter([Value::Table(list)]))
+    Ok(list)
 }
 
 fn checked(uris: &[LuaString]) -> Result<Vec<Box<str>>> {

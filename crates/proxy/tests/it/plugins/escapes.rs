@@ -23,7 +23,7 @@ const COMMON: &str = "
     local function sorted(f) table.sort({ 1, 2, 3 }, f) end
 ";
 
-const ENDLESS: [Escape; 22] = [
+const ENDLESS: [Escape; 27] = [
     // Functions that are called by functions in C.
     (
         "__tostring",
@@ -127,6 +127,32 @@ const ENDLESS: [Escape; 22] = [
         "a list that is sorted again and again",
         "local list = {} for n = 1, 20000 do list[n] = n end",
         "while true do table.sort(list) end",
+    ),
+    // Lists whose values functions in C make up, and places that overflow.
+    (
+        "a list that is joined and has no end",
+        "local list = setmetatable({}, { __index = rawlen })",
+        "while true do pcall(table.concat, list, '', 1, 1e9) end",
+    ),
+    (
+        "a list that is joined from the first place to the last",
+        "local list = setmetatable({}, { __index = rawlen })",
+        "while true do pcall(table.concat, list, '', math.mininteger, math.maxinteger) end",
+    ),
+    (
+        "a list that is unpacked",
+        "local list = setmetatable({}, { __index = rawlen })",
+        "while true do pcall(table.unpack, list, 1, 100000) end",
+    ),
+    (
+        "a list that is moved",
+        "local list = setmetatable({}, { __index = rawlen, __newindex = rawequal })",
+        "while true do pcall(table.move, list, 1, 1e6, 2) pcall(table.move, list, math.mininteger, -2, 1) end",
+    ),
+    (
+        "many values that are printed",
+        "local list = {} for n = 1, 20000 do list[n] = n end",
+        "while true do print(table.unpack(list)) end",
     ),
     (
         "patterns",

@@ -132,8 +132,28 @@ fn tests_of_scripts_make_up_replies() {
           assert(status(server, "bob") == 404)
           assert(select(2, status(server, "broken")) == "WRONGTYPE")
         end
+        local function fails(server, reply, why)
+          server:redis(function() return reply end)
+          local is_ok, error = pcall(status, server, "bob")
+          assert(not is_ok and tostring(error):find(why, 1, true), error)
+        end
+        -- A reply that contains itself, once or twice, and one of a kind that Redis does not have.
+        function test_impossible_replies()
+          local server = simulate()
+          local once, twice = {}, {}
+          once[1] = once
+          twice[1], twice[2] = twice, twice
+          fails(server, once, "the lists of the reply are too deep")
+          fails(server, twice, "the lists of the reply are too deep")
+          local long = {}
+          for n = 1, 10000 do long[n] = n end
+          fails(server, long, "the reply has too many values")
+          fails(server, 1.5, "Redis has no number")
+        end
     "#;
     let results = run_tests(&script, "script_test.lua", tests).expect("they can be loaded");
-    assert_eq!(results.len(), 1);
-    assert_eq!(results[0].error, None);
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert_eq!(result.error, None, "{}", result.name);
+    }
 }

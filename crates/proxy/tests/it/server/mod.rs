@@ -12,6 +12,7 @@ mod strangers;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use proxy::metrics::Observed;
 use proxy::{ProxyConfig, Server};
 use sip::{Message, Method, Name, Transport};
 use sip_net::SipNetConfig;

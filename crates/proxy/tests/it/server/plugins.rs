@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use proxy::core::{PluginScript, Policy};
+use proxy::metrics::Observed;
 use proxy::{ProxyConfig, Server};
 use sip::{Method, Name, Transport};
 use test_support::{Peer, free_udp_port, require_command};

@@ -1,6 +1,7 @@
 //! How many connections and associations one source may have.
 
 use proxy::Server;
+use proxy::metrics::Observed;
 use sip::Transport;
 use sip_net::{Incoming, Limits};
 use tokio::time::timeout;
