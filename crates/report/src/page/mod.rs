@@ -1,6 +1,7 @@
 //! Self-contained HTML pages.
 
 use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
 
 use crate::ladder::Ladder;
 use crate::machine::Machine;
@@ -25,6 +26,8 @@ const NARROW_PLOT_SIZE: (u32, u32) = (380, 360);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     title: String,
+    headline: Option<String>,
+    when: Option<(SystemTime, Duration)>,
     paragraphs: Vec<String>,
     sections: Vec<Section>,
     has_contents: bool,
@@ -36,11 +39,27 @@ impl Page {
     pub fn new(title: impl Into<String>) -> Page {
         Page {
             title: title.into(),
+            headline: None,
+            when: None,
             paragraphs: Vec::new(),
             sections: Vec::new(),
             has_contents: false,
             provenance: None,
         }
+    }
+
+    /// States the result in a sentence, above all else.
+    #[must_use]
+    pub fn headline(mut self, text: impl Into<String>) -> Page {
+        self.headline = Some(text.into());
+        self
+    }
+
+    /// States when what the page is about began, and how long it lasted.
+    #[must_use]
+    pub fn when(mut self, began: SystemTime, lasted: Duration) -> Page {
+        self.when = Some((began, lasted));
+        self
     }
 
     /// Adds a paragraph to the summary at the top.
@@ -96,6 +115,12 @@ impl Page {
             plots = style_sheet(),
             sheet = self.sheet(),
         );
+        if let Some(headline) = &self.headline {
+            let _ = writeln!(out, "<p class=\"headline\">{}</p>", escape(headline));
+        }
+        if let Some((began, lasted)) = self.when {
+            let _ = writeln!(out, "<p class=\"when\">{}</p>", when(began, lasted));
+        }
         push_paragraphs(&mut out, &self.paragraphs);
         if self.has_contents {
             push_contents(&mut out, &self.sections);
@@ -250,6 +275,18 @@ impl Provenance {
         }
         let _ = writeln!(out, "</dl>\n</footer>");
     }
+}
+
+/// Date, time of day and length: `2026-11-29 08:29:49 UTC, 1m 13s`.
+fn when(began: SystemTime, lasted: Duration) -> String {
+    let began = humantime::format_rfc3339_seconds(began.max(SystemTime::UNIX_EPOCH)).to_string();
+    let began = began.replace('T', " ").replace('Z', " UTC");
+    // Fractions of seconds say something of short times only.
+    let lasted = match lasted.as_secs() {
+        0..10 => Duration::from_millis(u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX)),
+        seconds => Duration::from_secs(seconds),
+    };
+    format!("{began}, {}", humantime::format_duration(lasted))
 }
 
 fn push_paragraphs(out: &mut String, paragraphs: impl IntoIterator<Item = impl AsRef<str>>) {

@@ -106,12 +106,23 @@ fn exact(value: f64) -> Cell {
     Cell::number(value, (0..most).find(is_exact).unwrap_or(most))
 }
 
+/// How values become places on an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum AxisKind {
+    /// Equal distances are equal differences.
+    Linear,
+    /// Equal distances are equal ratios.
+    Logarithmic,
+    /// Equal distances are equal ratios of what is left to 100 %.
+    Percentiles,
+}
+
 /// An axis of a [`Plot`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     pub(crate) label: String,
     pub(crate) unit: String,
-    pub(crate) is_logarithmic: bool,
+    pub(crate) kind: AxisKind,
 }
 
 impl Axis {
@@ -120,14 +131,22 @@ impl Axis {
         Axis {
             label: label.into(),
             unit: unit.into(),
-            is_logarithmic: false,
+            kind: AxisKind::Linear,
         }
     }
 
     /// Makes equal distances equal ratios; values that are not positive have no place on it and are left out.
     #[must_use]
     pub fn logarithmic(mut self) -> Axis {
-        self.is_logarithmic = true;
+        self.kind = AxisKind::Logarithmic;
+        self
+    }
+
+    /// Makes each further nine as long as the one before, as plots of HDR histograms do: 0, 90, 99, 99.9 %. What is not from 0 to 100 has no
+    /// place on it and is left out.
+    #[must_use]
+    pub fn percentiles(mut self) -> Axis {
+        self.kind = AxisKind::Percentiles;
         self
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
+use super::AxisKind;
 use crate::format::format_number;
 
 /// Larger values are left out: nothing that is measured here comes near, and no label could show them.
@@ -12,10 +13,13 @@ const LARGEST: f64 = 1e15;
 /// The smallest positive value that a logarithmic axis shows, for the same reason.
 const SMALLEST: f64 = 1e-15;
 
-/// An axis with its range fixed. Places are the values themselves, or their decimal logarithms.
+/// The nearest to 100 % that a percentile axis tells apart from it: eight nines.
+const MOST_NINES: f64 = 8.0;
+
+/// An axis with its range fixed. Places are the values themselves, their decimal logarithms, or the nines of percentiles.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
-    is_logarithmic: bool,
+    kind: AxisKind,
     /// Place of the axis' lower end.
     pub(super) low: f64,
     /// Place of the axis' upper end, above the lower.
@@ -41,7 +45,7 @@ impl Scale {
             (high / step - 1e-9).ceil() * step,
         );
         Scale {
-            is_logarithmic: false,
+            kind: AxisKind::Linear,
             low,
             high,
             ticks: multiples(low, high, step),
@@ -68,7 +72,7 @@ impl Scale {
         let step = round_step((high - low) / ticks.max(1) as f64);
         let ticks = multiples(low, high, step);
         Scale {
-            is_logarithmic: false,
+            kind: AxisKind::Linear,
             low,
             high,
             ticks,
@@ -93,19 +97,53 @@ impl Scale {
             .map(|(value, label)| (value.log10(), label))
             .collect();
         Scale {
-            is_logarithmic: true,
+            kind: AxisKind::Logarithmic,
             low: low.log10(),
             high: high.log10(),
             ticks,
         }
     }
 
+    /// A scale of percentiles from 0, a tick for each further nine. 100 %, which would be infinitely far away, stands at the end.
+    pub(super) fn percentiles(values: impl IntoIterator<Item = f64>) -> Scale {
+        let (mut most, mut has_all) = (0.0_f64, false);
+        for value in values {
+            match value {
+                100.0 => has_all = true,
+                0.0..100.0 => most = most.max(nines(value)),
+                _ => {}
+            }
+        }
+        // Rounding makes 99.9 a little more than three nines.
+        let last = (most - 1e-9).ceil().clamp(1.0, MOST_NINES);
+        let whole = (1..=last as u8).map(|count| {
+            let percent = 100.0 - 100.0 / 10_f64.powi(i32::from(count));
+            (f64::from(count), label(percent, count.saturating_sub(2)))
+        });
+        let mut ticks = vec![(0.0, "0".to_owned()), (nines(50.0), "50".to_owned())];
+        ticks.extend(whole);
+        let high = match has_all {
+            true => last + 1.0,
+            false => last,
+        };
+        if has_all {
+            ticks.push((high, "100".to_owned()));
+        }
+        Scale {
+            kind: AxisKind::Percentiles,
+            low: 0.0,
+            high,
+            ticks,
+        }
+    }
+
     /// Where a value stands, if it has a place on this axis.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
-        let place = if self.is_logarithmic {
-            value.log10()
-        } else {
-            value
+        let place = match self.kind {
+            AxisKind::Linear => value,
+            AxisKind::Logarithmic => value.log10(),
+            AxisKind::Percentiles if value == 100.0 => self.high,
+            AxisKind::Percentiles => nines(value),
         };
         (place.is_finite() && place >= self.low - 1e-9 && place <= self.high + 1e-9)
             .then_some(place)
@@ -142,6 +180,11 @@ impl Ranged for Scale {
     fn range(&self) -> Range<f64> {
         self.low..self.high
     }
+}
+
+/// How many nines a percentage has: 1 for 90 %, 2 for 99 %.
+fn nines(percent: f64) -> f64 {
+    -(1.0 - percent / 100.0).log10()
 }
 
 /// Smallest and largest of the values that count.
@@ -275,6 +318,7 @@ mod tests {
             Scale::linear([], 5),
             Scale::close([], 5),
             Scale::logarithmic([], 5),
+            Scale::percentiles([]),
             Scale::linear([0.0], 5),
         ] {
             assert!(
@@ -321,6 +365,20 @@ mod tests {
     }
 
     #[test]
+    fn a_percentile_axis_has_a_tick_for_each_nine() {
+        let scale = Scale::percentiles([0.0, 50.0, 99.0, 99.9, 100.0]);
+        let expected = ["0", "50", "90", "99", "99.9", "100"];
+        assert_eq!(labels(&scale), expected);
+        let places = [0.0, 90.0, 99.0, 99.9, 100.0].map(|value| scale.place(value).unwrap());
+        for (place, expected) in places.into_iter().zip([0.0, 1.0, 2.0, 3.0, 4.0]) {
+            assert!((place - expected).abs() < 1e-9, "{place} {expected}");
+        }
+        assert_eq!(scale.place(-1.0), None);
+        assert_eq!(scale.place(101.0), None);
+        assert_eq!(labels(&Scale::percentiles([10.0])), ["0", "50", "90"]);
+    }
+
+    #[test]
     fn extreme_values_neither_hang_nor_spread() {
         let extremes = [
             0.0,
@@ -340,10 +398,11 @@ mod tests {
                         Scale::linear([one, other], ticks),
                         Scale::close([one, other], ticks),
                         Scale::logarithmic([one, other], ticks),
+                        Scale::percentiles([one, other]),
                     ] {
                         assert!(scale.low < scale.high, "{one} {other} {scale:?}");
                         assert!(
-                            scale.ticks.len() <= 3 * ticks.max(2) + 4,
+                            scale.ticks.len() <= 3 * ticks.max(2) + 5,
                             "{one} {other} {scale:?}"
                         );
                     }

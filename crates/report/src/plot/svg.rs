@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::palette::{AXIS, GRID, GROUND, INK, style_sheet};
 use super::scale::Scale;
-use super::{Axis, Colour, Plot, Series};
+use super::{Axis, AxisKind, Colour, Plot, Series};
 use crate::text::{escape, one_line, wrap};
 
 /// The backend knows whole units only: that many of them make a CSS pixel.
@@ -392,10 +392,10 @@ impl Axis {
         linear: impl Fn(Values, usize) -> Scale,
     ) -> Scale {
         let ticks = usize::try_from(ticks).unwrap_or(0).max(2);
-        if self.is_logarithmic {
-            Scale::logarithmic(values, ticks)
-        } else {
-            linear(values, ticks)
+        match self.kind {
+            AxisKind::Linear => linear(values, ticks),
+            AxisKind::Logarithmic => Scale::logarithmic(values, ticks),
+            AxisKind::Percentiles => Scale::percentiles(values),
         }
     }
 }

@@ -290,7 +290,7 @@ pub(super) fn table(total: &MediaTotal) -> Option<Table> {
 pub(super) fn section(total: &MediaTotal) -> Option<Section> {
     let mut plot = Plot::new(
         "Distribution of jitter",
-        Axis::new("Percentile of calls", "%"),
+        Axis::new("Percentile of calls", "%").percentiles(),
         Axis::new("Jitter", "ms"),
     );
     let sides = [

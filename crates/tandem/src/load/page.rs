@@ -93,7 +93,7 @@ fn delays(statistics: &Statistics, timers: &[(&str, &Delays)], timeline: &Timeli
     if kinds.iter().any(|(_, delays, _)| delays.count() > 0) {
         let plot = Plot::new(
             "Distribution of delays",
-            Axis::new("Percentile", "%"),
+            Axis::new("Percentile", "%").percentiles(),
             Axis::new("Delay", "ms").logarithmic(),
         );
         plots.push(
@@ -143,7 +143,7 @@ fn scenario_timers(timers: &[(&str, &Delays)]) -> Option<Plot> {
     coloured.peek()?;
     let plot = Plot::new(
         "Distribution of the scenario's times",
-        Axis::new("Percentile", "%"),
+        Axis::new("Percentile", "%").percentiles(),
         Axis::new("Time", "ms").logarithmic(),
     );
     Some(coloured.fold(plot, |plot, ((name, delays), colour)| {

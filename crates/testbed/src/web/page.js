@@ -453,8 +453,8 @@ function drawTopology(places) {
     onPress(group, () => select({ kind: "link", name: link.name }));
     picture.append(group);
     const button = svg("g", { class: "switch", tabindex: 0, role: "button", "data-switch": link.name, transform: `translate(${middle.x},${middle.y})` },
-      svg("title"), svg("circle", { r: 11 }), svg("path", { class: "cuts", d: "M-4,-4 L4,4 M4,-4 L-4,4" }),
-      svg("path", { class: "heals", d: "M-6,0 L6,0" }));
+      svg("title"), svg("circle", { r: 11 }), svg("path", { class: "works", d: "M-5,0 L-1.5,4 L5,-4" }),
+      svg("path", { class: "broken", d: "M-4,-4 L4,4 M4,-4 L-4,4" }));
     onPress(button, () => {
       const now = state?.links.find((one) => one.name === link.name);
       if (now) act("POST", `links/${encodeURIComponent(link.name)}/${now.up ? "cut" : "heal"}`);

@@ -105,12 +105,12 @@ fn number() -> impl Strategy<Value = f64> {
 }
 
 fn axis() -> impl Strategy<Value = Axis> {
-    (text(), text(), any::<bool>()).prop_map(|(label, unit, is_logarithmic)| {
+    (text(), text(), 0..3).prop_map(|(label, unit, kind)| {
         let axis = Axis::new(label, unit);
-        if is_logarithmic {
-            axis.logarithmic()
-        } else {
-            axis
+        match kind {
+            0 => axis,
+            1 => axis.logarithmic(),
+            _ => axis.percentiles(),
         }
     })
 }

@@ -1,5 +1,8 @@
 //! Pages as files: complete, and on their own.
 
+use std::time::{Duration, SystemTime};
+
+use report::Page;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::report::sample;
@@ -124,4 +127,24 @@ fn an_empty_page_and_an_empty_table_are_still_whole() {
     );
     parse(&report::Table::new("").to_html());
     assert_eq!(report::Table::new("").to_csv(), "\r\n");
+}
+
+#[test]
+fn the_result_and_the_time_come_first() {
+    let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    for (lasted, shown) in [
+        (Duration::from_millis(1500), "1s 500ms"),
+        (Duration::from_millis(73_400), "1m 13s"),
+    ] {
+        let page = Page::new("Calls")
+            .headline("3 of 4 calls fail & one does not.")
+            .when(began, lasted)
+            .paragraph("More.")
+            .to_html();
+        let expected = format!(
+            "<h1>Calls</h1>\n<p class=\"headline\">3 of 4 calls fail &amp; one does not.</p>\n\
+             <p class=\"when\">2023-11-14 22:13:20 UTC, {shown}</p>\n<p>More.</p>\n"
+        );
+        assert!(page.contains(&expected), "{page}");
+    }
 }
