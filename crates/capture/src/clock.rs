@@ -65,18 +65,20 @@ impl Clocks {
         }
     }
 
-    /// Takes note of a SIP message; everything else is passed over.
+    /// Takes note of a message of SIP or M3UA; everything else is passed over.
     pub fn observe(&mut self, event: &Event<'_>) {
         let ends = (event.source, event.destination);
         let fingerprint = match &event.kind {
-            EventKind::Sip { octets, .. } => self.hasher.hash_one((ends, octets)),
+            EventKind::Sip { octets, .. } | EventKind::M3ua { octets, .. } => {
+                self.hasher.hash_one((ends, octets))
+            }
             EventKind::SipSummary { summary, .. } => match summary.start {
                 SummaryStart::Request { method, uri } => self.hasher.hash_one((ends, method, uri)),
                 SummaryStart::Response { status, reason, .. } => {
                     self.hasher.hash_one((ends, status, reason))
                 }
             },
-            EventKind::Sctp(_) | EventKind::Warning(_) => return,
+            EventKind::Sctp(_) | EventKind::Rtp(_) | EventKind::Warning(_) => return,
         };
         if let Some(sample) = self.files.get_mut(event.file) {
             sample.add(fingerprint, event.time, is_upward(ends));

@@ -5,8 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Sub;
 use std::time::Duration;
 
+use media::rtp::RtpPacket;
 use sctp::packet::{Packet, Tsn};
 use sip::Transport;
+
+use crate::association_name::AssociationEnd;
 
 /// When a packet was captured, by the clock of the machine that captured it.
 ///
@@ -94,6 +97,8 @@ pub struct UserMessage {
     pub stream: u16,
     /// The TSN of its first, or only, fragment.
     pub tsn: Tsn,
+    /// Its payload protocol identifier.
+    pub payload_protocol: u32,
     /// Into how many DATA or I-DATA chunks it was cut.
     pub fragments: u32,
     /// Whether it was sent without order.
@@ -138,6 +143,17 @@ pub enum EventKind<'a> {
         /// What is told.
         summary: SipSummary<'a>,
     },
+    /// An M3UA message (RFC 4666).
+    M3ua {
+        /// Where in the association it was.
+        message: UserMessage,
+        /// Which end has sent it.
+        sender: AssociationEnd,
+        /// The message.
+        octets: &'a [u8],
+    },
+    /// A UDP datagram that may be an RTP packet: the session descriptions of calls tell.
+    Rtp(RtpPacket<'a>),
     /// An SCTP packet. The user messages that it completes are seen after it.
     Sctp(SctpPacket<'a>),
     /// Something could not be read, or is missing. If it concerns no packet, the addresses are unspecified.

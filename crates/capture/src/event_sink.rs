@@ -2,7 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::{Carrier, Counts, Endpoint, Event, EventKind, SctpPacket, SipSummary, Time, Warning};
+use media::rtp::RtpPacket;
+
+use crate::association_name::AssociationEnd;
+use crate::{
+    Carrier, Counts, Endpoint, Event, EventKind, SctpPacket, SipSummary, Time, UserMessage, Warning,
+};
 
 /// Takes the events of one packet, counts them, and hands them to the caller.
 pub(crate) struct EventSink<'a> {
@@ -58,6 +63,28 @@ impl EventSink<'_> {
     pub(crate) fn sctp(&mut self, source: Endpoint, destination: Endpoint, packet: SctpPacket<'_>) {
         self.counts.sctp_packets += 1;
         self.emit(source, destination, EventKind::Sctp(packet));
+    }
+
+    /// A message of M3UA.
+    pub(crate) fn m3ua(
+        &mut self,
+        (source, destination): (Endpoint, Endpoint),
+        sender: AssociationEnd,
+        message: UserMessage,
+        octets: &[u8],
+    ) {
+        self.counts.m3ua_messages += 1;
+        let kind = EventKind::M3ua {
+            message,
+            sender,
+            octets,
+        };
+        self.emit(source, destination, kind);
+    }
+
+    /// What may be a packet of RTP.
+    pub(crate) fn rtp(&mut self, source: Endpoint, destination: Endpoint, packet: RtpPacket<'_>) {
+        self.emit(source, destination, EventKind::Rtp(packet));
     }
 
     /// A warning that concerns no packet in particular.

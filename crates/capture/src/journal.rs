@@ -1,24 +1,34 @@
 //! The messages of calls as they come, to be looked at one by one: what a screen shows.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use ahash::RandomState;
 use bytes::Bytes;
 use hashbrown::HashMap;
+use m3ua::message::Kind;
+use m3ua::{AspState, Variant};
 use report::{Arrow, ArrowKind, Ladder};
 use sip::{Message, Name};
 
+use crate::analysis::is_session_description;
+use crate::association_name::{AssociationEnd, AssociationName};
 use crate::chunks::ChunkArrows;
-use crate::output::Columns;
-use crate::{Carrier, Endpoint, Event, EventKind, Time};
+use crate::output::{Columns, stream_label};
+use crate::rtp::RtpStreams;
+use crate::{Carrier, Endpoint, Event, EventKind, RtpStream, Time, UserMessage, m3ua_text};
 
-/// Calls, registrations and everything else that SIP does, each under its Call-ID, with all messages whole.
-/// Where a bound is reached the oldest one goes.
+/// Calls, registrations and everything else that SIP does, each under its Call-ID, and associations with M3UA, with all messages
+/// whole. Where a bound is reached the oldest one goes.
 #[derive(Debug)]
 pub struct Journal {
     dialogs: VecDeque<Dialog>,
     /// The number of each dialog by its Call-ID.
     numbers: HashMap<Box<str>, u64, RandomState>,
+    /// The number of each association with M3UA.
+    associations: HashMap<AssociationName, u64, RandomState>,
+    rtp: RtpStreams,
+    point_codes: Variant,
     next_number: u64,
     octets: usize,
     bounds: JournalBounds,
@@ -36,18 +46,18 @@ pub struct JournalBounds {
     pub messages: usize,
 }
 
-/// What was seen under one Call-ID.
+/// What was seen under one Call-ID, or on one association with M3UA.
 #[derive(Debug)]
 pub struct Dialog {
     /// Its number, in the order of the first messages.
     pub number: u64,
-    /// The Call-ID.
+    /// The Call-ID; empty for M3UA.
     pub call_id: Box<str>,
-    /// The method of its first request, or that the first response was to.
+    /// The method of its first request, or that the first response was to; `M3UA`.
     pub method: Box<str>,
-    /// The URI in From.
+    /// The URI in From; the end of the association that sent the first message.
     pub from: Box<str>,
-    /// The URI in To.
+    /// The URI in To; the other end.
     pub to: Box<str>,
     /// How far it has come.
     pub state: DialogState,
@@ -55,6 +65,8 @@ pub struct Dialog {
     pub messages: Vec<Recorded>,
     /// Messages beyond those that are kept.
     pub left_out: u64,
+    association: Option<AssociationName>,
+    point_codes: Variant,
 }
 
 /// How far a dialog has come.
@@ -72,6 +84,8 @@ pub enum DialogState {
     Cancelled,
     /// It was refused with this status code.
     Refused(u16),
+    /// The state of the ASP of an association with M3UA, as the last acknowledgement has it.
+    Asp(AspState),
 }
 
 /// A message as it was seen.
@@ -89,10 +103,10 @@ pub struct Recorded {
     pub carrier: Carrier,
     /// All of it.
     pub octets: Bytes,
-    /// Method, or status code and reason phrase.
+    /// Method, or status code and reason phrase; of M3UA the message in a line.
     pub label: Box<str>,
-    /// The status code; `None` for a request.
-    pub status: Option<u16>,
+    /// What kind of arrow it is.
+    pub kind: ArrowKind,
     /// The same octets went the same way before.
     pub is_repeated: bool,
 }
@@ -113,7 +127,10 @@ impl Journal {
         let hasher = RandomState::with_seeds(seed, !seed, 7, 11);
         Journal {
             dialogs: VecDeque::new(),
-            numbers: HashMap::with_hasher(hasher),
+            numbers: HashMap::with_hasher(hasher.clone()),
+            associations: HashMap::with_hasher(hasher.clone()),
+            rtp: RtpStreams::new(hasher),
+            point_codes: Variant::default(),
             next_number: 1,
             octets: 0,
             bounds,
@@ -121,14 +138,33 @@ impl Journal {
         }
     }
 
-    /// Takes note of a SIP message; everything else is passed over, and so is what has no Call-ID.
+    /// Writes the point codes of M3UA as this network does.
+    #[must_use]
+    pub fn with_point_codes(mut self, variant: Variant) -> Journal {
+        self.point_codes = variant;
+        self
+    }
+
+    /// Takes note of a message of SIP or M3UA, or of a packet of RTP of a call; everything else is passed over, and so is a SIP message that
+    /// has no Call-ID.
     pub fn observe(&mut self, event: &Event<'_>) {
-        let EventKind::Sip {
-            carrier, octets, ..
-        } = event.kind
-        else {
-            return;
-        };
+        match event.kind {
+            EventKind::Sip {
+                carrier, octets, ..
+            } => self.observe_sip(event, carrier, octets),
+            EventKind::M3ua {
+                message,
+                sender,
+                octets,
+            } => self.observe_m3ua(event, message, sender, octets),
+            EventKind::Rtp(packet) => {
+                self.rtp.observe(event, &packet);
+            }
+            EventKind::SipSummary { .. } | EventKind::Sctp(_) | EventKind::Warning(_) => {}
+        }
+    }
+
+    fn observe_sip(&mut self, event: &Event<'_>, carrier: Carrier, octets: &[u8]) {
         let Ok(message) = Message::read(Bytes::copy_from_slice(octets)) else {
             return;
         };
@@ -139,11 +175,70 @@ impl Journal {
             Some(number) => *number,
             None => self.open(call_id, &message),
         };
-        let most = self.bounds.messages;
-        let Some(dialog) = self.dialog_mut(number) else {
-            return;
+        let label = label(&message);
+        if has_session_description(&message) {
+            self.rtp.learn(number, octets);
+        }
+        if let Some(dialog) = self.dialog_mut(number) {
+            dialog.advance(&message);
+        }
+        let kind = match message.status() {
+            None => ArrowKind::Request,
+            Some(100..=299) => ArrowKind::Good,
+            Some(_) => ArrowKind::Bad,
         };
-        dialog.advance(&message);
+        self.push(number, event, carrier, octets, (label, kind));
+    }
+
+    fn observe_m3ua(
+        &mut self,
+        event: &Event<'_>,
+        place: UserMessage,
+        sender: AssociationEnd,
+        octets: &[u8],
+    ) {
+        let read = m3ua_text::read(octets);
+        let number = match self.associations.get(&sender.association) {
+            Some(number) => *number,
+            None => {
+                let [from, to] = [event.source, event.destination].map(|end| end.to_string());
+                let number = self.add("M3UA", (from, to));
+                self.associations.insert(sender.association, number);
+                if let Some(dialog) = self.dialog_mut(number) {
+                    dialog.association = Some(sender.association);
+                }
+                number
+            }
+        };
+        let (label, kind) = match &read {
+            Ok(message) => (
+                m3ua_text::in_short(message, self.point_codes).into(),
+                m3ua_text::arrow_kind(message),
+            ),
+            Err(error) => (format!("M3UA: {error}").into(), ArrowKind::Bad),
+        };
+        let state = read.ok().and_then(|message| match message.kind() {
+            Kind::AspUpAck | Kind::AspInactiveAck => Some(AspState::Inactive),
+            Kind::AspActiveAck => Some(AspState::Active),
+            Kind::AspDownAck => Some(AspState::Down),
+            _ => None,
+        });
+        if let (Some(state), Some(dialog)) = (state, self.dialog_mut(number)) {
+            dialog.state = DialogState::Asp(state);
+        }
+        let carrier = Carrier::Sctp(Some(place));
+        self.push(number, event, carrier, octets, (label, kind));
+    }
+
+    /// Adds a message to a dialog, and lets the oldest ones go where there is too much.
+    fn push(
+        &mut self,
+        number: u64,
+        event: &Event<'_>,
+        carrier: Carrier,
+        octets: &[u8],
+        (label, kind): (Box<str>, ArrowKind),
+    ) {
         let recorded = Recorded {
             time: event.time,
             packet: event.packet,
@@ -151,9 +246,13 @@ impl Journal {
             destination: event.destination,
             carrier,
             octets: Bytes::copy_from_slice(octets),
-            label: label(&message),
-            status: message.status(),
+            label,
+            kind,
             is_repeated: false,
+        };
+        let most = self.bounds.messages;
+        let Some(dialog) = self.dialog_mut(number) else {
+            return;
         };
         self.octets += dialog.push(recorded, most);
         while self.dialogs.len() > self.bounds.dialogs
@@ -173,6 +272,11 @@ impl Journal {
         self.dialogs.get(self.place(number)?)
     }
 
+    /// The RTP streams of a call so far.
+    pub fn rtp(&self, number: u64) -> Vec<RtpStream> {
+        self.rtp.of(number)
+    }
+
     /// Dialogs that went because a bound was reached.
     pub fn left_out(&self) -> u64 {
         self.left_out
@@ -182,6 +286,8 @@ impl Journal {
     pub fn clear(&mut self) {
         self.dialogs.clear();
         self.numbers.clear();
+        self.associations.clear();
+        self.rtp.clear();
         self.octets = 0;
     }
 
@@ -191,22 +297,34 @@ impl Journal {
             let uri = sip::NameAddr::parse(value).map_or("", |address| address.uri());
             Box::<str>::from(uri)
         };
+        let users = (uri(Name::From), uri(Name::To));
+        let number = match (message.method(), message.cseq()) {
+            (Some(method), _) => self.add(method.as_str(), users),
+            (None, Some((_, method))) => self.add(method.as_str(), users),
+            (None, None) => self.add("", users),
+        };
+        self.numbers.insert(call_id.into(), number);
+        if let Some(dialog) = self.dialog_mut(number) {
+            dialog.call_id = call_id.into();
+        }
+        number
+    }
+
+    /// Adds a dialog without messages; returns its number.
+    fn add(&mut self, method: &str, (from, to): (impl Into<Box<str>>, impl Into<Box<str>>)) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.numbers.insert(call_id.into(), number);
         self.dialogs.push_back(Dialog {
             number,
-            call_id: call_id.into(),
-            method: match (message.method(), message.cseq()) {
-                (Some(method), _) => method.as_str().into(),
-                (None, Some((_, method))) => method.as_str().into(),
-                (None, None) => Box::default(),
-            },
-            from: uri(Name::From),
-            to: uri(Name::To),
+            call_id: Box::default(),
+            method: method.into(),
+            from: from.into(),
+            to: to.into(),
             state: DialogState::Waiting,
             messages: Vec::new(),
             left_out: 0,
+            association: None,
+            point_codes: self.point_codes,
         });
         number
     }
@@ -224,7 +342,11 @@ impl Journal {
 
     fn forget_first(&mut self) {
         if let Some(dialog) = self.dialogs.pop_front() {
-            self.numbers.remove(&dialog.call_id);
+            match dialog.association {
+                Some(association) => drop(self.associations.remove(&association)),
+                None => drop(self.numbers.remove(&dialog.call_id)),
+            }
+            self.rtp.take(dialog.number);
             let octets: usize = dialog.messages.iter().map(Recorded::held).sum();
             self.octets = self.octets.saturating_sub(octets);
             self.left_out += 1;
@@ -262,21 +384,41 @@ impl Dialog {
     /// Whether a text is in it anywhere: in a message, whatever its letters' case.
     pub fn contains(&self, text: &str) -> bool {
         let wanted = text.to_lowercase();
-        self.messages.iter().any(|message| {
-            String::from_utf8_lossy(&message.octets)
-                .to_lowercase()
-                .contains(&wanted)
+        let has = |text: &str| text.to_lowercase().contains(&wanted);
+        self.messages.iter().any(|message| match self.association {
+            Some(_) => has(&message.label),
+            None => has(&String::from_utf8_lossy(&message.octets)),
         })
     }
 
-    /// The messages as a diagram, an arrow for each, with the SCTP control chunks that went beside them; and for each arrow the
-    /// place of its message, where it is one.
-    pub fn ladder(&self, chunks: Option<&ChunkArrows>) -> (Ladder, Vec<Option<usize>>) {
+    /// A message of it as text.
+    pub fn text<'m>(&self, message: &'m Recorded) -> Cow<'m, str> {
+        match self.association {
+            Some(_) => m3ua_text::in_full(&message.octets, self.point_codes).into(),
+            None => String::from_utf8_lossy(&message.octets),
+        }
+    }
+
+    /// Whether its messages are of SIP; else they are of M3UA.
+    pub fn is_sip(&self) -> bool {
+        self.association.is_none()
+    }
+
+    /// The messages as a diagram, an arrow for each, with the SCTP control chunks that went beside them, and the RTP streams of the
+    /// call where they began; and for each arrow the place of its message, where it is one.
+    pub fn ladder(
+        &self,
+        chunks: Option<&ChunkArrows>,
+        streams: &[RtpStream],
+    ) -> (Ladder, Vec<Option<usize>>) {
         let ways = self
             .messages
             .iter()
             .map(|message| (message.source, message.destination));
-        let columns = Columns::of(ways.clone());
+        let of_streams = streams
+            .iter()
+            .map(|stream| (stream.source, stream.destination));
+        let columns = Columns::of(ways.clone().chain(of_streams));
         let began = self.began();
         let arrow = |time: Time, source, destination, label: &str| {
             Some(Arrow {
@@ -291,7 +433,7 @@ impl Dialog {
         let messages = self.messages.iter().enumerate();
         let messages = messages.filter_map(|(at, message)| {
             let arrow = Arrow {
-                kind: message.kind(),
+                kind: message.kind,
                 is_repeated: message.is_repeated,
                 ..arrow(
                     message.time,
@@ -312,8 +454,13 @@ impl Dialog {
                 let arrow = arrow(chunk.time, chunk.source, chunk.destination, &chunk.label)?;
                 Some((chunk.time, None, arrow))
             }));
-            steps.sort_by_key(|(time, ..)| *time);
         }
+        steps.extend(streams.iter().filter_map(|stream| {
+            let label = stream_label(stream);
+            let arrow = arrow(stream.began, stream.source, stream.destination, &label)?;
+            Some((stream.began, None, arrow))
+        }));
+        steps.sort_by_key(|(time, ..)| *time);
         let title = format!(
             "{}: {} → {} ({})",
             self.number, self.from, self.to, self.call_id
@@ -380,17 +527,6 @@ impl Dialog {
     }
 }
 
-impl Recorded {
-    /// What kind of arrow it is.
-    pub fn kind(&self) -> ArrowKind {
-        match self.status {
-            None => ArrowKind::Request,
-            Some(100..=299) => ArrowKind::Good,
-            Some(_) => ArrowKind::Bad,
-        }
-    }
-}
-
 impl DialogState {
     /// One word, or the status code.
     pub fn text(self) -> String {
@@ -401,6 +537,9 @@ impl DialogState {
             DialogState::Completed => "completed".to_owned(),
             DialogState::Cancelled => "cancelled".to_owned(),
             DialogState::Refused(status) => format!("refused {status}"),
+            DialogState::Asp(AspState::Down) => "ASP down".to_owned(),
+            DialogState::Asp(AspState::Inactive) => "ASP inactive".to_owned(),
+            DialogState::Asp(AspState::Active) => "ASP active".to_owned(),
         }
     }
 }
@@ -414,11 +553,15 @@ fn label(message: &Message) -> Box<str> {
             message.reason().unwrap_or_default()
         ),
     };
-    let is_sdp = |value: &[u8]| value.to_ascii_lowercase().starts_with(b"application/sdp");
-    if message.header_bytes(Name::ContentType).is_some_and(is_sdp) && !message.body().is_empty() {
+    if has_session_description(message) {
         label.push_str(" (SDP)");
     }
     label.into()
+}
+
+fn has_session_description(message: &Message) -> bool {
+    let content_type = message.header_bytes(Name::ContentType);
+    content_type.is_some_and(is_session_description) && !message.body().is_empty()
 }
 
 #[cfg(test)]
@@ -535,7 +678,7 @@ mod tests {
         let repeated = dialog.messages.iter().filter(|message| message.is_repeated);
         assert_eq!(repeated.count(), 1);
         assert!(dialog.contains("RINGING") && !dialog.contains("nothing"));
-        let ladder = dialog.ladder(None).0.to_terminal(100);
+        let ladder = dialog.ladder(None, &[]).0.to_terminal(100);
         assert!(
             ladder.contains("10.0.0.1") && ladder.contains("180 Ringing"),
             "{ladder}"

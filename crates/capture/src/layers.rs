@@ -1,8 +1,10 @@
 //! From a packet up to SIP: each layer hands what it found to the next one.
 
 use etherparse::{IpNumber, TcpSlice, UdpSlice, ip_number};
+use media::rtp::RtpPacket;
 use sctp::packet::{Chunk, CommonHeader, Packet};
 
+use crate::association_name::AssociationNames;
 use crate::channel::Found;
 use crate::event_sink::EventSink;
 use crate::file::Captured;
@@ -10,6 +12,7 @@ use crate::filter::{Addressed, Filter};
 use crate::hep::HepPacket;
 use crate::ip::{Datagram, Fragments, Reassembly, UsualUdp};
 use crate::link::{self, Payload};
+use crate::m3ua_text::is_m3ua;
 use crate::sctp::Associations;
 use crate::secure_streams::{Part, SecureStreams};
 use crate::start_line::begins_message;
@@ -25,6 +28,7 @@ pub(crate) struct Layers {
     fragments: Fragments,
     connections: Connections,
     associations: Associations,
+    names: AssociationNames,
     secure_streams: SecureStreams,
     sctp_udp_ports: Vec<u16>,
     filter: Option<Filter>,
@@ -36,6 +40,7 @@ impl Layers {
             fragments: Fragments::new(settings),
             connections: Connections::new(settings),
             associations: Associations::new(settings),
+            names: AssociationNames::new(settings.hasher(), settings.limits.associations),
             secure_streams: SecureStreams::new(settings),
             sctp_udp_ports: settings.sctp_udp_ports.clone(),
             filter: settings.filter.clone(),
@@ -157,6 +162,9 @@ impl Layers {
         } else if self.is_sctp(&udp, payload, is_cut) {
             let ports = (udp.source_port(), udp.destination_port());
             self.read_sctp(datagram, payload, Some(ports), is_cut, sink);
+        } else if let Some(packet) = RtpPacket::read(payload) {
+            let (source, destination) = ends(datagram, udp.source_port(), udp.destination_port());
+            sink.rtp(source, destination, packet);
         }
     }
 
@@ -216,7 +224,7 @@ impl Layers {
             cut: is_cut,
         };
         sink.sctp(source, destination, seen);
-        self.secure_streams.learn(&packet);
+        self.names.learn(&packet);
         let has_data = packet
             .chunks()
             .any(|chunk| matches!(chunk, Ok(Chunk::Data(_) | Chunk::IData(_))));
@@ -224,16 +232,20 @@ impl Layers {
             return;
         }
         let mut warnings = Vec::new();
+        let sender = self
+            .names
+            .sender(source, destination, header.verification_tag);
+        let ports = [header.source_port, header.destination_port];
         let secure_streams = &mut self.secure_streams;
         let mut found = |message: UserMessage, ssn, octets: &[u8]| {
             if begins_message(octets, true) {
                 let carrier = Carrier::Sctp(Some(message));
                 sink.sip(source, destination, carrier, octets, false);
+            } else if is_m3ua(message.payload_protocol, ports, octets) {
+                sink.m3ua((source, destination), sender, message, octets);
             } else if !message.unordered {
                 let part = Part {
-                    source,
-                    destination,
-                    verification_tag: header.verification_tag,
+                    sender,
                     stream: message.stream,
                     ssn,
                     octets,

@@ -36,6 +36,8 @@ pub struct Counts {
     pub sip_messages: u64,
     /// SCTP packets.
     pub sctp_packets: u64,
+    /// M3UA messages.
+    pub m3ua_messages: u64,
     /// TLS connections of which nothing is seen, because no key log has their secrets.
     pub connections_without_secrets: u64,
     /// TLS connections of which nothing is seen although the key log has their secrets, because their cipher suite

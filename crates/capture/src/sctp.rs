@@ -141,6 +141,7 @@ impl Direction {
         let message = UserMessage {
             stream: data.stream,
             tsn: data.tsn,
+            payload_protocol: data.ppid,
             fragments: 1,
             unordered: data.unordered,
             encapsulated: false,

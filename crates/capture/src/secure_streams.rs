@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use ahash::RandomState;
 use lru::LruCache;
-use sctp::packet::{Chunk, Packet, Ssn};
+use sctp::packet::Ssn;
 
-use crate::Endpoint;
+use crate::association_name::{AssociationEnd, AssociationName};
 use crate::channel::{Channel, Found, Security};
 use crate::settings::Settings;
 use crate::tls::{KeyLog, Opened, Tls};
@@ -17,28 +17,16 @@ const MOST_PENDING: usize = 256;
 
 /// All TLS connections over SCTP.
 pub(crate) struct SecureStreams {
-    pairs: LruCache<(Association, u16), Pair, RandomState>,
-    /// The peer's verification tag for one: both ends of an association, as its handshake told.
-    tags: LruCache<(u32, [u16; 2]), u32, RandomState>,
+    pairs: LruCache<(AssociationName, u16), Pair, RandomState>,
     held: usize,
     keys: KeyLog,
     most_pairs: usize,
     most_octets: usize,
 }
 
-/// What names an association: the tags of both ends where its handshake was seen, since it may have several
-/// addresses; else its addresses and ports. The lesser one is first.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Association {
-    Tags([(u32, u16); 2]),
-    Ends([Endpoint; 2]),
-}
-
 /// A user message, and where it was.
 pub(crate) struct Part<'a> {
-    pub(crate) source: Endpoint,
-    pub(crate) destination: Endpoint,
-    pub(crate) verification_tag: u32,
+    pub(crate) sender: AssociationEnd,
     pub(crate) stream: u16,
     pub(crate) ssn: Ssn,
     pub(crate) octets: &'a [u8],
@@ -77,7 +65,6 @@ impl SecureStreams {
     pub(crate) fn new(settings: &Settings) -> SecureStreams {
         SecureStreams {
             pairs: LruCache::unbounded_with_hasher(settings.hasher()),
-            tags: LruCache::unbounded_with_hasher(settings.hasher()),
             held: 0,
             keys: settings.keys.clone(),
             most_pairs: settings.limits.connections,
@@ -90,24 +77,9 @@ impl SecureStreams {
         self.keys.add(lines);
     }
 
-    /// Learns from a packet which tags belong together: an INIT ACK has both (RFC 9260 section 5.1).
-    pub(crate) fn learn(&mut self, packet: &Packet<'_>) {
-        let Some(Ok(Chunk::InitAck(init_ack))) = packet.chunks().next() else {
-            return;
-        };
-        let header = packet.header();
-        let ports = [header.source_port, header.destination_port];
-        let (theirs, ours) = (header.verification_tag, init_ack.initiate_tag);
-        self.tags.put((theirs, ports), ours);
-        self.tags.put((ours, [ports[1], ports[0]]), theirs);
-        while self.tags.len() > 2 * self.most_pairs {
-            self.tags.pop_lru();
-        }
-    }
-
     /// Takes in a user message that is no SIP in the clear, and gives the SIP messages that it completes.
     pub(crate) fn read(&mut self, part: &Part<'_>, found: &mut dyn FnMut(Found)) {
-        let (association, from) = self.association(part);
+        let AssociationEnd { association, end } = part.sender;
         let key = (association, part.stream);
         let hello = client_random(part.octets);
         if let Some(random) = hello
@@ -130,33 +102,13 @@ impl SecureStreams {
             return;
         };
         let before = pair.held();
-        pair.read(from, part, &self.keys, found);
+        pair.read(end, part, &self.keys, found);
         self.held = (self.held + pair.held()).saturating_sub(before);
         while self.pairs.len() > self.most_pairs || self.held > self.most_octets {
             let Some((_, pair)) = self.pairs.pop_lru() else {
                 break;
             };
             self.held = self.held.saturating_sub(pair.held());
-        }
-    }
-
-    /// Which association a message belongs to, and which of its ends has sent it.
-    fn association(&mut self, part: &Part<'_>) -> (Association, usize) {
-        let (tag, ports) = (
-            part.verification_tag,
-            [part.source.port, part.destination.port],
-        );
-        if let Some(peer) = self.tags.get(&(tag, ports)) {
-            // The tag of a packet is its receiver's.
-            let (receiver, sender) = ((tag, ports[1]), (*peer, ports[0]));
-            return match sender <= receiver {
-                true => (Association::Tags([sender, receiver]), 0),
-                false => (Association::Tags([receiver, sender]), 1),
-            };
-        }
-        match part.source <= part.destination {
-            true => (Association::Ends([part.source, part.destination]), 0),
-            false => (Association::Ends([part.destination, part.source]), 1),
         }
     }
 }

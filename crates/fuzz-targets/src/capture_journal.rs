@@ -53,11 +53,11 @@ fn journal(file: &[u8], filter: Option<Filter>) -> u64 {
         assert!(dialog.messages.len() <= BOUNDS.messages);
         assert!(dialog.began() <= dialog.latest());
         assert!(dialog.contains(&dialog.call_id));
-        dialog.ladder(None);
+        dialog.ladder(None, &journal.rtp(number));
         dialog.first_hop();
         dialog.state.text();
         for message in &dialog.messages {
-            message.kind();
+            assert!(!dialog.text(message).is_empty());
         }
     }
     journal.clear();

@@ -97,6 +97,7 @@ pub(crate) fn judge(exchange: &Exchange, now: Time) -> Option<Judged> {
             .iter()
             .filter(|entry| entry.flags.is_retransmission)
             .count() as u64,
+        rtp: Vec::new(),
     };
     Some(Judged { session, end })
 }

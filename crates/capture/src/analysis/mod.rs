@@ -26,8 +26,9 @@ use std::collections::BTreeMap;
 
 use ahash::RandomState;
 
-use crate::sctp_view::SctpView;
-use crate::{Event, EventKind, Time};
+use crate::m3ua_view::M3uaView;
+use crate::sctp_view::{Ending, SctpView};
+use crate::{Event, EventKind, RtpTotals, Time};
 
 pub use codes::{Codes, Count, Transactions};
 pub(crate) use kept::KeptCall;
@@ -37,6 +38,7 @@ pub use measures::{DelaySummary, Delays, Metrics, MetricsSummary};
 pub use results::{Delayed, Results};
 pub use session::{Milestone, Outcome, Session, Timestamps};
 pub use timeline::{Step, Timeline};
+pub(crate) use values::is_session_description;
 
 use sip_exchanges::SipExchanges;
 use summary::Summaries;
@@ -57,8 +59,10 @@ pub struct Options {
     pub keep_worst: bool,
     /// Failed calls that are kept to be drawn; the first ones.
     pub most_failed: usize,
-    /// Call-IDs of which all messages are kept to be drawn.
+    /// Call-IDs of which all messages are kept to be drawn; `m3ua:N` is the Nth association with M3UA.
     pub ladders: Vec<String>,
+    /// How point codes are written, and how long they are in SCCP addresses.
+    pub point_codes: m3ua::Variant,
     /// Keys of hashes; they change nothing that is shown.
     pub seed: u64,
 }
@@ -73,6 +77,7 @@ impl Default for Options {
             keep_worst: false,
             most_failed: 100,
             ladders: Vec::new(),
+            point_codes: m3ua::Variant::default(),
             seed: 0,
         }
     }
@@ -85,6 +90,11 @@ pub struct Analysis {
     sip: SipExchanges,
     summaries: Summaries,
     sctp: SctpView,
+    m3ua: M3uaView,
+    /// Associations with M3UA that are drawn because somebody asked for them, from 1 on.
+    m3ua_wanted: Vec<usize>,
+    /// File, number and association of the last SCTP packet: messages come after the packet that completes them.
+    last_sctp: (usize, u64, Option<usize>),
     origin: Option<Time>,
     last: Time,
 }
@@ -94,7 +104,20 @@ impl Analysis {
     pub fn new(options: &Options) -> Analysis {
         let seed = options.seed;
         let hasher = RandomState::with_seeds(seed, !seed, seed.rotate_left(32), 0x7461_6e64);
+        let m3ua_wanted: Vec<usize> = options
+            .ladders
+            .iter()
+            .filter_map(|name| name.strip_prefix("m3ua:")?.parse().ok())
+            .collect();
         Analysis {
+            m3ua: M3uaView::new(
+                hasher.clone(),
+                options.most_associations,
+                options.point_codes,
+                options.keep_worst || !m3ua_wanted.is_empty(),
+            ),
+            m3ua_wanted,
+            last_sctp: (0, 0, None),
             sip: SipExchanges::new(options, hasher.clone()),
             summaries: Summaries::new(hasher.clone(), options.most_users),
             sctp: SctpView::new(hasher, options.most_associations),
@@ -106,8 +129,16 @@ impl Analysis {
     /// Takes the next event; `each` gets the sessions that are over now.
     #[inline]
     pub fn observe(&mut self, event: &Event<'_>, each: &mut dyn FnMut(&Session)) {
-        if let EventKind::Warning(_) = event.kind {
-            return;
+        match &event.kind {
+            EventKind::Warning(_) => return,
+            EventKind::Rtp(packet) => {
+                // Nearly any datagram may be one: only those of calls count.
+                if self.sip.rtp.observe(event, packet) {
+                    self.last = self.last.max(event.time);
+                }
+                return;
+            }
+            _ => {}
         }
         self.origin.get_or_insert(match event.kind {
             // Its times count from the beginning of the capture already.
@@ -122,8 +153,22 @@ impl Analysis {
             EventKind::SipSummary { summary, .. } => {
                 self.summaries.observe(event, summary, &mut self.sip);
             }
-            EventKind::Sctp(packet) => self.sctp.observe(event, packet),
-            EventKind::Warning(_) => {}
+            EventKind::Sctp(packet) => {
+                let place = self.sctp.observe(event, packet);
+                self.last_sctp = (event.file, event.packet, place);
+                let association = place.and_then(|place| self.sctp.associations().get(place));
+                if let (Some(place), Some(association)) = (place, association)
+                    && matches!(association.ending, Ending::Shutdown | Ending::Aborted)
+                {
+                    self.m3ua.end(place, event);
+                }
+            }
+            EventKind::M3ua { sender, octets, .. } => {
+                let (file, packet, place) = self.last_sctp;
+                let place = place.filter(|_| (file, packet) == (event.file, event.packet));
+                self.m3ua.observe(event, *sender, octets, place);
+            }
+            EventKind::Rtp(_) | EventKind::Warning(_) => {}
         }
     }
 
@@ -161,6 +206,21 @@ impl Analysis {
     /// SCTP associations, so far.
     pub fn sctp(&self) -> &SctpView {
         &self.sctp
+    }
+
+    /// When the last message was seen.
+    pub(crate) fn last(&self) -> Time {
+        self.last
+    }
+
+    /// M3UA, so far.
+    pub fn m3ua(&self) -> &M3uaView {
+        &self.m3ua
+    }
+
+    /// The RTP of calls that are over.
+    pub fn rtp_totals(&self) -> &RtpTotals {
+        &self.sip.rtp_totals
     }
 
     /// How many calls have ended how.

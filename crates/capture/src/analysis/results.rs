@@ -8,8 +8,9 @@ use super::codes::Codes;
 use super::losses::Losses;
 use super::timeline::Timeline;
 use super::{Analysis, KeptCall, Labels};
-use crate::Time;
+use crate::m3ua_view::M3uaView;
 use crate::sctp_view::SctpView;
+use crate::{RtpTotals, Time};
 
 /// What an analysis found.
 #[derive(Debug)]
@@ -32,6 +33,12 @@ pub struct Results {
     pub timeline: Timeline,
     /// SCTP associations.
     pub sctp: SctpView,
+    /// M3UA in them.
+    pub m3ua: M3uaView,
+    /// Associations with M3UA that are drawn because somebody asked for them, from 1 on.
+    pub(crate) m3ua_wanted: Vec<usize>,
+    /// RTP of all calls.
+    pub rtp: RtpTotals,
     /// Users that registered, and those of them that took part in no call.
     pub registered_users: (u64, u64),
     /// Whether a text summary was read: its sessions pair the nth caller with the nth callee.
@@ -64,8 +71,11 @@ pub(super) fn of(analysis: Analysis) -> Results {
         sip,
         summaries,
         sctp,
+        m3ua,
+        m3ua_wanted,
         origin: first,
         last,
+        ..
     } = analysis;
     let (most_open, refused) = sip.open_counts();
     let counters = sip.counters;
@@ -111,6 +121,24 @@ pub(super) fn of(analysis: Analysis) -> Results {
         sctp.repeated_elsewhere(),
         "SCTP packets also in another file: each association is followed in one file",
     );
+    remark(m3ua.malformed(), "M3UA messages that cannot be read");
+    remark(
+        m3ua.unfollowed(),
+        "M3UA messages of associations that were not followed because there were too many (--open-associations)",
+    );
+    remark(
+        m3ua.repeated_elsewhere(),
+        "M3UA messages also in another file: each association is followed in one file",
+    );
+    let untracked = m3ua.associations().iter();
+    remark(
+        untracked.map(|one| one.untracked_requests()).sum(),
+        "requests of M3UA whose answers were not looked for because too many waited",
+    );
+    remark(
+        sip.rtp.unfollowed,
+        "RTP packets of further streams of calls that have too many",
+    );
     let mut slowest = sip.kept.slowest;
     slowest.sort_by_key(|(delay, _)| std::cmp::Reverse(*delay));
     Results {
@@ -123,6 +151,9 @@ pub(super) fn of(analysis: Analysis) -> Results {
         outcomes: sip.outcomes,
         timeline: sip.timeline,
         sctp,
+        m3ua,
+        m3ua_wanted,
+        rtp: sip.rtp_totals,
         registered_users: sip.users.counts(),
         has_summaries: summaries.has_users(),
         remarks,

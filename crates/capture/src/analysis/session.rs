@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::Time;
+use crate::{RtpStream, Time};
 
 /// A message of a session whose time Adnan 2012 keeps, in the order of its table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -189,6 +189,8 @@ pub struct Session {
     pub messages: u64,
     /// Of these, those sent again.
     pub retransmissions: u64,
+    /// The media of the call.
+    pub rtp: Vec<RtpStream>,
 }
 
 impl Session {

@@ -28,6 +28,7 @@ use super::results::Delayed;
 use super::session::Session;
 use super::timeline::Timeline;
 use super::users::Users;
+use crate::rtp::{RtpStreams, RtpTotals};
 use crate::{Carrier, Endpoint, Event, Time};
 
 /// Everything that is known of the SIP messages of a capture.
@@ -47,6 +48,9 @@ pub(crate) struct SipExchanges {
     pub(crate) delays: Delayed,
     pub(crate) outcomes: BTreeMap<&'static str, u64>,
     pub(crate) counters: Counters,
+    /// The media of open calls, by their numbers, and of those that are over.
+    pub(crate) rtp: RtpStreams,
+    pub(crate) rtp_totals: RtpTotals,
     next_number: u64,
 }
 
@@ -72,6 +76,8 @@ impl SipExchanges {
             correlation: Correlation::new(options.correlate_by.as_deref()),
             users: Users::new(hasher.clone(), options.most_users),
             short_hasher: ShortHasher::new(&hasher),
+            rtp: RtpStreams::new(hasher.clone()),
+            rtp_totals: RtpTotals::default(),
             hasher,
             labels: Labels::default(),
             codes: Codes::default(),
@@ -151,6 +157,12 @@ impl SipExchanges {
         self.codes.added(peek.kind, peek.method, added);
         if added == Added::Retransmission {
             self.timeline.at(event.time).retransmissions += 1;
+        }
+        if peek.has_session_description
+            && let Some(exchange) = self.exchanges.get(key)
+            && exchange.number != 0
+        {
+            self.rtp.learn(exchange.number, octets);
         }
         self.exchanges.schedule(key);
     }
@@ -414,6 +426,8 @@ impl SipExchanges {
                     take(&mut exchange.to),
                 ),
             };
+            session.rtp = self.rtp.take(session.number);
+            self.rtp_totals.add(&session.rtp);
             self.add_session(&session);
             each(&session);
             session

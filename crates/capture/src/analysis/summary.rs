@@ -280,5 +280,6 @@ fn row(number: u64, caller: Option<User>, callee: Option<User>) -> Session {
         session_duration: None,
         messages: users().map(|user| user.messages).sum(),
         retransmissions: 0,
+        rtp: Vec::new(),
     }
 }

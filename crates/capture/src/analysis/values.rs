@@ -33,7 +33,7 @@ pub(super) fn tag(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a Content-Type may say that there is a session description.
-pub(super) fn is_session_description(content_type: &[u8]) -> bool {
+pub(crate) fn is_session_description(content_type: &[u8]) -> bool {
     const USUAL: &[u8] = b"application/sdp";
     let begins_with = |name: &[u8]| {
         content_type

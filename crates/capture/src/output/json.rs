@@ -7,6 +7,8 @@ use report::{Document, Machine};
 use sctp::packet::ChunkType;
 use serde::Serialize;
 
+use super::json_m3ua::JsonM3ua;
+use super::rtp_tables::JsonRtp;
 use super::{Blocks, Figures, FileSummary, Output, json_session};
 use crate::{
     Association, Beginning, Count, DelaySummary, Direction, Ending, MetricsSummary, SctpTotals,
@@ -182,6 +184,8 @@ impl Output {
                     (method, transactions)
                 })
                 .collect(),
+            rtp: JsonRtp::of(&results.rtp),
+            m3ua: JsonM3ua::of(&results.m3ua),
             sctp: JsonSctp {
                 packets: results.sctp.packets(),
                 octets: results.sctp.octets(),
@@ -227,6 +231,8 @@ struct JsonAnalysis<'o> {
     requests: BTreeMap<&'static str, JsonCount>,
     responses: BTreeMap<u16, JsonCount>,
     transactions: BTreeMap<&'static str, JsonTransactions>,
+    rtp: JsonRtp,
+    m3ua: JsonM3ua,
     sctp: JsonSctp,
 }
 

@@ -2,7 +2,9 @@
 //! and several times faster than by way of floating-point numbers and a description of its fields.
 
 use report::FixedPoint;
+use serde::Serialize;
 
+use super::rtp_tables::JsonStream;
 use super::{Figures, session_table};
 use crate::{Milestone, Session};
 
@@ -69,7 +71,14 @@ pub(super) fn push(session: &Session, figures: &Figures, out: &mut Vec<u8>) {
     object
         .name(b",\"retransmissions\":")
         .count(session.retransmissions);
-    object.out.push(b'}');
+    object.name(b",\"rtp\":[");
+    for (at, stream) in session.rtp.iter().enumerate() {
+        if at > 0 {
+            object.out.push(b',');
+        }
+        object.written(&JsonStream::of(stream));
+    }
+    object.name(b"]}");
 }
 
 struct Object<'o> {
@@ -101,11 +110,17 @@ impl Object<'_> {
     }
 
     fn text(&mut self, text: &str) {
-        if report::is_plain(text, [b'"', b'\\']) {
-            self.plain(text);
-        } else if serde_json::to_writer(&mut *self.out, text).is_err() {
+        match report::is_plain(text, [b'"', b'\\']) {
+            true => self.plain(text),
+            false => self.written(text),
+        }
+    }
+
+    /// Anything, by way of a description of its fields.
+    fn written(&mut self, value: &(impl Serialize + ?Sized)) {
+        if serde_json::to_writer(&mut *self.out, value).is_err() {
             // Writing to memory does not fail.
-            self.out.extend_from_slice(b"\"\"");
+            self.nothing();
         }
     }
 
@@ -161,6 +176,7 @@ mod tests {
             session_duration: Some(20_000_000_000),
             messages: 13,
             retransmissions: 0,
+            rtp: Vec::new(),
         };
         let mut out = Vec::new();
         push(
@@ -190,6 +206,7 @@ mod tests {
             "session_duration_s": 20.0,
             "messages": 13,
             "retransmissions": 0,
+            "rtp": [],
         });
         assert_eq!(written, expected);
     }

@@ -1,11 +1,15 @@
 //! What an analysis found, as tables, CSV, JSON, pages and ladder diagrams.
 
 mod blocks;
+mod calendar;
 mod figures;
 mod json;
+mod json_m3ua;
 mod json_session;
 mod ladder;
+mod m3ua_tables;
 mod page;
+mod rtp_tables;
 mod sctp_tables;
 mod session_table;
 mod tables;
@@ -15,9 +19,12 @@ use serde::Serialize;
 use crate::{ClockOffset, Counts, PassedOver, Results, Session};
 
 pub use blocks::Blocks;
+pub use calendar::time_of_day;
 pub use figures::Figures;
 pub use json::JsonDocument;
 pub(crate) use ladder::Columns;
+pub use rtp_tables::rtp_table;
+pub(crate) use rtp_tables::stream_label;
 pub use session_table::SessionTable;
 
 /// A file that was analysed.
@@ -33,6 +40,8 @@ pub struct FileSummary {
     pub sip_messages: u64,
     /// SCTP packets.
     pub sctp_packets: u64,
+    /// M3UA messages.
+    pub m3ua_messages: u64,
     /// TLS connections of which nothing is seen, because no key log has their secrets.
     pub tls_connections_without_secrets: u64,
     /// TLS connections of which nothing is seen, because their cipher suite or version is not known here.
@@ -61,6 +70,7 @@ impl FileSummary {
             octets: counts.octets,
             sip_messages: counts.sip_messages,
             sctp_packets: counts.sctp_packets,
+            m3ua_messages: counts.m3ua_messages,
             tls_connections_without_secrets: counts.connections_without_secrets,
             tls_connections_of_other_suites: counts.connections_of_other_suites,
             tls_other_suite: counts.other_suite,

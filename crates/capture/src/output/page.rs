@@ -2,14 +2,15 @@
 
 use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series, Table};
 
-use super::{Output, sctp_tables};
+use super::Output;
+use super::calendar::system_time;
 use crate::Delays;
 use crate::chunks::ChunkArrows;
 
 /// Points of a distribution: percentiles, closer together towards the end.
-const PERCENTILES: [f64; 19] = [
+const PERCENTILES: [f64; 21] = [
     0.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0, 97.0, 98.0,
-    99.0, 99.9, 100.0,
+    99.0, 99.5, 99.9, 99.99, 100.0,
 ];
 
 impl Output {
@@ -22,27 +23,34 @@ impl Output {
         parameters: Vec<(String, String)>,
         chunks: Option<&ChunkArrows>,
     ) -> String {
-        let mut page = Page::new("SIP calls of a capture")
-            .paragraph(self.in_short())
-            .section(Section::new("Capture").table(self.files_table()));
+        let mut page = Page::new("Signalling in a capture")
+            .headline(self.verdict())
+            .paragraph(self.in_short());
+        if let (Some(first), Some(last)) = (self.results.first, self.results.last) {
+            page = page.when(system_time(first), last.since(first));
+        }
+        page = page.section(Section::new("Capture").table(self.files_table()));
         let plots = self.plots();
         if !plots.is_empty() {
             let section = Section::new("Over time and in distribution");
             page = page.section(plots.into_iter().fold(section, Section::plot));
         }
+        let (sctp, m3ua) = (self.sctp_tables(), self.m3ua_tables());
         let is_elsewhere = |table: &Table| {
-            table == &self.files_table() || sctp_tables::tables(&self.results.sctp).contains(table)
+            table == &self.files_table() || sctp.contains(table) || m3ua.contains(table)
         };
         let tables = self.tables().into_iter();
         let figures = tables.filter(|table| !is_elsewhere(table));
         page = page.section(figures.fold(Section::new("Figures"), Section::table));
-        let sctp = sctp_tables::tables(&self.results.sctp);
-        if !sctp.is_empty() {
-            page = page.section(sctp.into_iter().fold(Section::new("SCTP"), Section::table));
+        for (heading, tables) in [("SCTP", sctp), ("M3UA", m3ua)] {
+            if !tables.is_empty() {
+                let section = Section::new(heading);
+                page = page.section(tables.into_iter().fold(section, Section::table));
+            }
         }
         for (heading, text, ladders) in [
             (
-                "Calls asked for",
+                "Asked for",
                 String::new(),
                 self.results.named_ladders(chunks),
             ),
@@ -60,6 +68,11 @@ impl Output {
                 "Slowest calls",
                 "By call set-up delay, the slowest first.".to_owned(),
                 self.results.slowest_ladders(chunks),
+            ),
+            (
+                "Associations with M3UA",
+                String::new(),
+                self.results.m3ua_ladders(chunks),
             ),
         ] {
             if ladders.is_empty() {
@@ -92,7 +105,7 @@ impl Output {
         if kinds.iter().any(|(_, delays, _)| delays.count() > 0) {
             let mut plot = Plot::new(
                 "Distribution of delays at the server",
-                Axis::new("Percentile", "%"),
+                Axis::new("Percentile", "%").percentiles(),
                 Axis::new("Delay", "ms").logarithmic(),
             );
             for (name, delays, colour) in kinds {

@@ -4,7 +4,7 @@ use report::{Cell, Column, CsvRecord, Decimal, Row, Table};
 
 use sip::Transport;
 
-use super::Figures;
+use super::{Figures, time_of_day};
 use crate::{Milestone, Session, Time};
 
 /// How sessions become rows: seconds since the capture began, as in Adnan 2012, and the delays.
@@ -109,11 +109,7 @@ impl SessionTable {
             table = table.column(Column::number(milestone.name()).unit("s").group(group));
         }
         for session in sessions {
-            let outcome = match session.outcome.status() {
-                Some(status) => format!("{} {status}", session.outcome.text()),
-                None => session.outcome.text().to_owned(),
-            };
-            let mut cells = vec![Cell::Count(session.number), outcome.into()];
+            let mut cells = vec![Cell::Count(session.number), status(session).into()];
             for milestone in Milestone::ALL {
                 let time = session.timestamps.get(milestone);
                 let seconds = time.map(|time| (time - self.origin) as f64 / 1e9);
@@ -121,15 +117,70 @@ impl SessionTable {
             }
             table.push(Row::new(cells));
         }
-        if all > sessions.len() as u64 {
-            table.note(format!(
-                "The first {} of {} sessions; --csv FILE has all of them.",
-                report::format_count(sessions.len() as u64),
-                report::format_count(all)
-            ));
-        }
+        note_rest(&mut table, sessions, all);
         table.note("Seconds since the capture began, at the server; – if missing.");
         table
+    }
+}
+
+/// Letters of a Call-ID that are shown: enough to tell calls apart.
+const SHORT_CALL_ID: usize = 16;
+
+/// The first sessions as people look for them: when, who calls whom, how it went. `all` is how many there are.
+pub(super) fn calls(sessions: &[Session], all: u64) -> Table {
+    let mut table = Table::new("Sessions")
+        .column(Column::number("Session").key())
+        .column(Column::text("Time (UTC)").key())
+        .column(Column::text("From"))
+        .column(Column::text("To"))
+        .column(Column::text("Call-ID"))
+        .column(Column::text("Status"))
+        .column(Column::number("Ringing after").unit("s"))
+        .column(Column::number("Set up after").unit("s"))
+        .column(Column::number("Lasted").unit("s"));
+    for session in sessions {
+        let seconds = |delay: Option<i64>| Cell::number(delay.map(|delay| delay as f64 / 1e9), 3);
+        table.push(Row::new([
+            Cell::Count(session.number),
+            time_of_day(session.began).into(),
+            (*session.from).into(),
+            (*session.to).into(),
+            match session.call_ids.first() {
+                Some(call_id) => short_call_id(call_id).into(),
+                None => Cell::Absent,
+            },
+            status(session).into(),
+            seconds(session.session_request_delay),
+            seconds(session.call_setup_delay()),
+            seconds(session.session_duration),
+        ]));
+    }
+    note_rest(&mut table, sessions, all);
+    table
+}
+
+/// The outcome, with the status code of a refusal.
+fn status(session: &Session) -> String {
+    match session.outcome.status() {
+        Some(status) => format!("{} {status}", session.outcome.text()),
+        None => session.outcome.text().to_owned(),
+    }
+}
+
+fn short_call_id(call_id: &str) -> String {
+    match call_id.char_indices().nth(SHORT_CALL_ID) {
+        Some((end, _)) => format!("{}…", call_id.get(..end).unwrap_or_default()),
+        None => call_id.to_owned(),
+    }
+}
+
+fn note_rest(table: &mut Table, sessions: &[Session], all: u64) {
+    if all > sessions.len() as u64 {
+        table.note(format!(
+            "The first {} of {} sessions; --csv FILE has all of them.",
+            report::format_count(sessions.len() as u64),
+            report::format_count(all)
+        ));
     }
 }
 
@@ -172,6 +223,7 @@ mod tests {
             session_duration: None,
             messages: 1,
             retransmissions: 0,
+            rtp: Vec::new(),
         };
         let figures = Figures::of(&session, Time::default());
         let mut line = Vec::new();

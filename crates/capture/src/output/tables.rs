@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use report::{Cell, Column, Decimal, Row, Table, format_count, format_number};
 
-use super::{Output, SessionTable, sctp_tables};
+use super::{Output, SessionTable, m3ua_tables, rtp_tables, sctp_tables, session_table};
 use crate::{Analysis, Codes, DelaySummary, Delayed, Losses, Metrics, Milestone, Time};
 
 impl Output {
@@ -12,16 +12,29 @@ impl Output {
     pub fn tables(&self) -> Vec<Table> {
         let mut tables = vec![self.files_table()];
         if !self.shown.is_empty() {
+            tables.push(session_table::calls(&self.shown, self.sessions));
             tables.push(self.session_table());
         }
+        tables.extend(rtp_tables::streams_of_sessions(&self.shown));
+        tables.extend(rtp_tables::totals(&self.results.rtp));
         tables.extend(calls(&self.results.outcomes));
         tables.extend(self.delays());
         tables.extend(self.losses());
         tables.extend(metrics(&self.results.metrics));
         tables.extend(messages(&self.results.codes));
         tables.extend(transactions(&self.results.codes));
-        tables.extend(sctp_tables::tables(&self.results.sctp));
+        tables.extend(self.sctp_tables());
+        tables.extend(self.m3ua_tables());
         tables
+    }
+
+    pub(super) fn sctp_tables(&self) -> Vec<Table> {
+        sctp_tables::tables(&self.results.sctp)
+    }
+
+    pub(super) fn m3ua_tables(&self) -> Vec<Table> {
+        let last = self.results.last.unwrap_or_default();
+        m3ua_tables::tables(&self.results.m3ua, last)
     }
 
     /// All tables for a terminal of this many columns.
@@ -45,12 +58,16 @@ impl Output {
 
     pub(super) fn files_table(&self) -> Table {
         let several = self.files.len() > 1;
+        let has_m3ua = self.files.iter().any(|file| file.m3ua_messages > 0);
         let mut table = Table::new("Capture")
             .column(Column::text("File").key())
             .column(Column::number("Packets"))
             .column(Column::number("Bytes"))
             .column(Column::number("SIP messages"))
             .column(Column::number("SCTP packets"));
+        if has_m3ua {
+            table = table.column(Column::number("M3UA messages"));
+        }
         if several {
             table = table
                 .column(Column::number("ahead by").unit("ms").group("Clock"))
@@ -65,6 +82,9 @@ impl Output {
                 file.sip_messages.into(),
                 file.sctp_packets.into(),
             ];
+            if has_m3ua {
+                cells.push(file.m3ua_messages.into());
+            }
             if several {
                 let uncertainty = file.clock_uncertainty_nanoseconds;
                 cells.extend([
@@ -122,18 +142,64 @@ impl Output {
 
     /// A few words on what was captured.
     pub(super) fn in_short(&self) -> String {
-        let total = self.results.codes.total();
-        let seconds = match (self.results.first, self.results.last) {
-            (Some(first), Some(last)) => (last - first) as f64 / 1e9,
-            _ => 0.0,
+        let results = &self.results;
+        let m3ua: u64 = results.m3ua.messages().values().sum();
+        let counts = [
+            (results.codes.total().messages, "SIP messages"),
+            (results.sctp.packets(), "SCTP packets"),
+            (m3ua, "M3UA messages"),
+            (results.rtp.packets, "RTP packets of calls"),
+        ];
+        let counts: Vec<String> = counts
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{} {what}", format_count(count)))
+            .collect();
+        match counts.is_empty() {
+            true => "Nothing of SIP or SCTP.".to_owned(),
+            false => format!("{}.", counts.join(", ")),
+        }
+    }
+
+    /// What the capture shows, in a sentence: whether calls fail, media is lost, or requests of M3UA have no answer.
+    pub(super) fn verdict(&self) -> String {
+        let results = &self.results;
+        let of = |some: u64, all: u64, what: &str, verb: &str| match some {
+            0 if all == 1 => format!("the only {what} did not {verb}"),
+            0 => format!("none of {} {what}s {verb}", format_count(all)),
+            some => format!(
+                "{} of {} {what}s {verb} ({} %)",
+                format_count(some),
+                format_count(all),
+                format_number(100.0 * some as f64 / all as f64, 1)
+            ),
         };
-        format!(
-            "{} SIP messages and {} SCTP packets in {} s; {} sessions.",
-            format_count(total.messages),
-            format_count(self.results.sctp.packets()),
-            format_number(seconds, 3),
-            format_count(self.sessions)
-        )
+        let mut parts = Vec::new();
+        if self.sessions > 0 {
+            let failed = ["not ended", "refused", "unanswered"];
+            let failed = failed.map(|outcome| results.outcomes.get(outcome).copied());
+            let failed = failed.into_iter().flatten().sum();
+            parts.push(of(failed, self.sessions, "call", "fail"));
+        }
+        let rtp = &results.rtp;
+        if rtp.streams > 0 {
+            let expected = rtp.packets + rtp.lost;
+            parts.push(of(rtp.lost, expected, "RTP packet", "were lost"));
+        }
+        let transactions = results.m3ua.transactions();
+        if !transactions.is_empty() {
+            let sum = |of: fn(&crate::M3uaTransactions) -> u64| transactions.values().map(of).sum();
+            let unanswered: u64 = sum(|one| one.unanswered);
+            let all: u64 = unanswered + sum(|one| one.answered + one.refused);
+            parts.push(of(unanswered, all, "M3UA request", "have no answer"));
+        }
+        let text = match parts.is_empty() {
+            true => "no call in the capture".to_owned(),
+            false => parts.join("; "),
+        };
+        let mut letters = text.chars();
+        let first = letters.next().map(|first| first.to_uppercase().to_string());
+        format!("{}{}.", first.unwrap_or_default(), letters.as_str())
     }
 }
 
@@ -148,9 +214,16 @@ impl Analysis {
             metrics(self.metrics()),
             messages(codes),
             transactions(codes),
+            rtp_tables::totals(self.rtp_totals()),
         ];
         let sctp = sctp_tables::tables(self.sctp());
-        tables.into_iter().flatten().chain(sctp).collect()
+        let m3ua = m3ua_tables::tables(self.m3ua(), self.last());
+        tables
+            .into_iter()
+            .flatten()
+            .chain(sctp)
+            .chain(m3ua)
+            .collect()
     }
 }
 
@@ -230,26 +303,28 @@ fn metrics(metrics: &Metrics) -> Option<Table> {
         return None;
     }
     let summary = metrics.summary();
-    let mut table = delay_table("Metrics of RFC 6076", "Metric", "")
-        .column(Column::text("Unit"))
-        .column(Column::number("Ratio").unit("%"));
-    for (name, delays, unit) in [
-        ("RRD", summary.registration_request_delay_ms, "ms"),
-        ("SRD, successful", summary.session_request_delay_s, "s"),
-        ("SRD, failed", summary.failed_session_request_delay_s, "s"),
-        ("SDD, successful", summary.session_disconnect_delay_ms, "ms"),
+    let mut table =
+        delay_table("Metrics of RFC 6076", "Metric", "s").column(Column::number("Ratio").unit("%"));
+    // The RFC has some of them in seconds and some in milliseconds; in a table they are compared.
+    const TO_SECONDS: f64 = 1e-3;
+    for (name, delays, scale) in [
+        ("RRD", summary.registration_request_delay_ms, TO_SECONDS),
+        ("SRD, successful", summary.session_request_delay_s, 1.0),
+        ("SRD, failed", summary.failed_session_request_delay_s, 1.0),
+        (
+            "SDD, successful",
+            summary.session_disconnect_delay_ms,
+            TO_SECONDS,
+        ),
         (
             "SDD, failed",
             summary.failed_session_disconnect_delay_ms,
-            "ms",
+            TO_SECONDS,
         ),
-        ("SDT, successful", summary.session_duration_time_s, "s"),
-        ("SDT, failed", summary.failed_session_duration_time_s, "s"),
+        ("SDT, successful", summary.session_duration_time_s, 1.0),
+        ("SDT, failed", summary.failed_session_duration_time_s, 1.0),
     ] {
-        let decimals = if unit == "s" { 6 } else { 3 };
-        let mut cells = delay_cells(name, &delays, decimals);
-        cells.push(unit.into());
-        table.push(Row::new(cells));
+        table.push(Row::new(delay_cells(name, &scaled(delays, scale), 6)));
     }
     for (name, ratio, count) in [
         (
@@ -279,7 +354,7 @@ fn metrics(metrics: &Metrics) -> Option<Table> {
         ),
     ] {
         let mut cells = vec![Cell::from(name), count.into()];
-        cells.resize(9, Cell::Absent);
+        cells.resize(8, Cell::Absent);
         cells.push(Cell::number(ratio, 3));
         table.push(Row::new(cells));
     }
@@ -354,13 +429,24 @@ fn delay_table(title: &str, what: &str, unit: &str) -> Table {
         .column(Column::text(what).key())
         .column(Column::number("samples"));
     for name in ["min", "mean", "p50", "p95", "p99", "max"] {
-        let column = Column::number(name);
-        table = table.column(match unit {
-            "" => column,
-            unit => column.unit(unit),
-        });
+        table = table.column(Column::number(name).unit(unit));
     }
     table
+}
+
+/// Delays in another unit.
+fn scaled(delays: DelaySummary, scale: f64) -> DelaySummary {
+    let in_unit = |number: Option<f64>| number.map(|number| number * scale);
+    DelaySummary {
+        min: in_unit(delays.min),
+        mean: in_unit(delays.mean),
+        p50: in_unit(delays.p50),
+        p90: in_unit(delays.p90),
+        p95: in_unit(delays.p95),
+        p99: in_unit(delays.p99),
+        max: in_unit(delays.max),
+        ..delays
+    }
 }
 
 fn delay_row(name: &str, delays: &DelaySummary, decimals: u8) -> Row {

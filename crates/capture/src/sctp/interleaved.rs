@@ -25,8 +25,8 @@ type MessageKey = (u16, bool, u32);
 struct Unfinished {
     /// By Fragment Sequence Number.
     fragments: BTreeMap<u32, Vec<u8>>,
-    /// The TSN of the first one.
-    first_tsn: Option<Tsn>,
+    /// The TSN and the payload protocol identifier of the first one.
+    first: Option<(Tsn, u32)>,
     /// The Fragment Sequence Number of the last one.
     last: Option<u32>,
     octets: usize,
@@ -46,20 +46,23 @@ impl Interleaved {
         data: &IData<'d>,
         number: i64,
     ) -> Option<(UserMessage, Cow<'d, [u8]>)> {
-        let message = |tsn, fragments| UserMessage {
+        let message = |(tsn, payload_protocol), fragments| UserMessage {
             stream: data.stream,
             tsn,
+            payload_protocol,
             fragments,
             unordered: data.unordered,
             encapsulated: false,
         };
-        if data.beginning() && data.ending {
-            return Some((message(data.tsn, 1), Cow::Borrowed(data.user_data)));
-        }
-        let fsn = match data.fragment {
-            Fragment::First { .. } => 0,
-            Fragment::Later { fsn } => fsn,
+        let (fsn, first) = match data.fragment {
+            Fragment::First { ppid } => (0, Some((data.tsn, ppid))),
+            Fragment::Later { fsn } => (fsn, None),
         };
+        if let Some(first) = first
+            && data.ending
+        {
+            return Some((message(first, 1), Cow::Borrowed(data.user_data)));
+        }
         let Mid(mid) = data.mid;
         let key = (data.stream, data.unordered, mid);
         let mut unfinished = self.take(&key).unwrap_or_default();
@@ -67,9 +70,7 @@ impl Interleaved {
             // Message Identifiers begin anew when the stream is reset (RFC 8260 section 2.3.2).
             unfinished = Unfinished::default();
         }
-        if data.beginning() {
-            unfinished.first_tsn = Some(data.tsn);
-        }
+        unfinished.first = first.or(unfinished.first);
         if data.ending {
             unfinished.last = Some(fsn);
         }
@@ -77,10 +78,10 @@ impl Interleaved {
         unfinished.latest = number;
         unfinished.fragments.insert(fsn, data.user_data.to_vec());
         self.sweep(number);
-        if let Some(tsn) = unfinished.whole() {
+        if let Some(first) = unfinished.whole() {
             let fragments = unfinished.fragments.len() as u32;
             let octets: Vec<u8> = unfinished.fragments.into_values().flatten().collect();
-            return Some((message(tsn, fragments), Cow::Owned(octets)));
+            return Some((message(first, fragments), Cow::Owned(octets)));
         }
         if unfinished.held() <= LONGEST_MESSAGE {
             self.held += unfinished.held();
@@ -108,11 +109,11 @@ impl Interleaved {
 }
 
 impl Unfinished {
-    /// The TSN of the first fragment, when all are there.
-    fn whole(&self) -> Option<Tsn> {
+    /// TSN and payload protocol identifier of the first fragment, when all are there.
+    fn whole(&self) -> Option<(Tsn, u32)> {
         let last = self.last? as usize;
         let highest = *self.fragments.keys().next_back()? as usize;
-        (self.fragments.len() == last + 1 && highest == last).then_some(self.first_tsn?)
+        (self.fragments.len() == last + 1 && highest == last).then_some(self.first?)
     }
 
     fn held(&self) -> usize {

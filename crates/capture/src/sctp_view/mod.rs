@@ -144,14 +144,16 @@ impl SctpView {
         self.repeated_elsewhere
     }
 
-    pub(crate) fn observe(&mut self, event: &Event<'_>, sctp: &SctpPacket<'_>) {
+    /// Takes a packet; returns the place of its association among the [first ones](SctpView::associations), if it is one of them and
+    /// followed in this file.
+    pub(crate) fn observe(&mut self, event: &Event<'_>, sctp: &SctpPacket<'_>) -> Option<usize> {
         self.packets += 1;
         self.octets += sctp.packet.bytes().len() as u64;
         // An interface that computes checksums leaves 0 in packets that it is about to send.
         let checksum = sctp.packet.header().checksum;
         if !sctp.cut && checksum != 0 && !sctp.packet.has_valid_checksum() {
             self.bad_checksums += 1;
-            return;
+            return None;
         }
         let mut chunks = Vec::with_capacity(4);
         for chunk in sctp.packet.chunks() {
@@ -168,19 +170,17 @@ impl SctpView {
         }
         let Some(place) = self.place(event, sctp, &chunks) else {
             self.unplaced += 1;
-            return;
+            return None;
         };
         let later = place.association.checked_sub(self.most);
         let found = match later {
             None => self.associations.get_mut(place.association),
             Some(key) => self.later.get_mut(key),
         };
-        let Some(association) = found else {
-            return;
-        };
+        let association = found?;
         if association.file != event.file {
             self.repeated_elsewhere += 1;
-            return;
+            return None;
         }
         let before = association.outstanding();
         association.observe(event, sctp, &chunks, place.is_forward);
@@ -189,8 +189,12 @@ impl SctpView {
             self.outstanding -= association.outstanding();
             association.forget_outstanding();
         }
-        if let Some(key) = later {
-            self.later.note(key, event.time);
+        match later {
+            Some(key) => {
+                self.later.note(key, event.time);
+                None
+            }
+            None => Some(place.association),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 use crate::terminal::complain;
 
-/// Analyse the SIP calls in capture files: timestamps, delays, losses, the metrics of RFC 6076.
+/// Analyse the SIP calls in capture files: timestamps, delays, losses, the metrics of RFC 6076; and SCTP, M3UA and RTP.
 ///
 /// Reads pcap and pcapng files, and the text summaries of Wireshark, with SIP over UDP, TCP, SCTP (directly over IP
 /// or in UDP), WebSocket, and TLS with a key log. Several files of one experiment (of caller, server,
@@ -27,7 +27,8 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Draw the ladder diagram of this call or registration: on the page, or in the terminal without --html
+    /// Draw the ladder diagram of this call or registration, or with m3ua:N of the Nth association with M3UA: on the
+    /// page, or in the terminal without --html
     #[arg(long, value_name = "CALL-ID")]
     ladder: Vec<String>,
 
@@ -47,6 +48,7 @@ Examples:
   tandem capture analyze server.pcap caller.pcap callee.pcap    one experiment, three hosts
   tandem capture analyze calls.pcap --csv sessions.csv --decimal-comma
   tandem capture analyze calls.pcap --ladder 1-4711@10.0.0.1 --chunks
+  tandem capture analyze signalling.pcap --ladder m3ua:1        M3UA (SS7) and its first association
   ssh server tcpdump -w - port 5060 | tandem capture analyze -
 
 Exit status: 0 done, 1 a file is unreadable or damaged, or contains neither SIP nor
@@ -176,7 +178,8 @@ fn judge(arguments: &Arguments, output: &Output, found: &FileFindings) -> ExitCo
     let ladders = output.results.named_ladders(None).len();
     if !arguments.ladder.is_empty() && ladders == 0 {
         complain(&format!(
-            "no message has the Call-ID {}: --csv FILE lists the Call-IDs of all calls",
+            "no message has the Call-ID {}: --csv FILE lists the Call-IDs of all calls; m3ua:1 is the first association \
+             with M3UA",
             arguments.ladder.join(" or ")
         ));
     }

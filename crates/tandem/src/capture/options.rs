@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use capture::{Filter, Options, Output, Settings};
 use clap::Args;
+use m3ua::Variant;
 use report::{Decimal, Machine};
 use serde::Serialize;
 
@@ -28,6 +29,10 @@ pub(super) struct Inputs {
     /// The secrets of TLS connections, as programs write them to SSLKEYLOGFILE
     #[arg(long, value_name = "FILE")]
     pub(super) key_log: Option<PathBuf>,
+
+    /// Variant of the SS7 network, for point codes of M3UA and SCCP
+    #[arg(long, value_name = "VARIANT", default_value = "itu", value_parser = ["itu", "ansi", "china", "japan"])]
+    point_codes: String,
 
     /// A further header field that links the calls on both sides of a B2BUA, beside Session-ID, X-Call-ID and X-CID:
     /// it has the same value on both, or the other Call-ID
@@ -96,6 +101,11 @@ fn field_name(text: &str) -> Result<String, String> {
 }
 
 impl Inputs {
+    /// How point codes are written.
+    pub(super) fn point_codes(&self) -> Variant {
+        Variant::named(&self.point_codes).unwrap_or_default()
+    }
+
     /// How packets are to be read. `seed` makes hashes unpredictable.
     pub(super) fn settings(&self, seed: u64) -> anyhow::Result<Settings> {
         let mut settings = Settings {
@@ -123,6 +133,7 @@ pub(super) fn analysis_of(inputs: &Inputs, seed: u64) -> Options {
         most_open: inputs.open_calls,
         most_associations: inputs.open_associations,
         correlate_by: inputs.correlate_by.clone(),
+        point_codes: inputs.point_codes(),
         seed,
         ..Options::default()
     }

@@ -15,7 +15,7 @@ use super::screen::{Besides, Screen, Wish};
 use crate::terminal::complain;
 use crate::values::count;
 
-/// Browse the SIP calls in capture files: a list, ladder diagrams, messages.
+/// Browse the SIP calls and M3UA in capture files: a list, ladder diagrams, messages, RTP streams.
 ///
 /// The screen is that of `tandem capture live`. What is shown is kept in memory: --memory bounds it, and the oldest
 /// calls are dropped first.
@@ -44,7 +44,7 @@ Examples:
   tandem capture view calls.pcap
   tandem capture view server.pcap caller.pcap callee.pcap    one experiment, three hosts
 
-Keys: Enter ladder, then message; / search; f filter; < > z sort; d difference of two messages; s save; ? all keys
+Keys: Enter ladder, then message; / search; f filter; < > z sort; d difference of two messages; r RTP; s save; ? all keys
 
 Exit status: 0 done, 1 a file is unreadable or there is no terminal, 2 usage error.";
 
@@ -76,7 +76,8 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         dialogs: usize::MAX,
         ..JournalBounds::default()
     };
-    let mut journal = Journal::new(bounds, seed);
+    let point_codes = arguments.inputs.point_codes();
+    let mut journal = Journal::new(bounds, seed).with_point_codes(point_codes);
     let mut analysis = Analysis::new(&analysis_of(&arguments.inputs, seed));
     let mut chunks = arguments.chunks.then(ChunkArrows::latest);
     let found = files.read("reading", &mut |event| {

@@ -5,5 +5,6 @@ mod calls;
 mod cases;
 mod metrics;
 mod published;
+mod rtp;
 mod script;
 mod several_files;

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use capture::{
-    Carrier, Counts, Event, EventKind, KeyLog, Reader, Settings, SummaryStart, Time, Warning,
+    Carrier, Counts, Event, EventKind, KeyLog, Reader, Settings, SummaryStart, Time, UserMessage,
+    Warning,
 };
 use etherparse::{IpNumber, PacketBuilder, PacketBuilderStep};
 
@@ -174,6 +175,13 @@ pub(crate) enum KeptKind {
         chunks: usize,
         udp: Option<(u16, u16)>,
     },
+    M3ua {
+        message: UserMessage,
+        octets: Vec<u8>,
+    },
+    Rtp {
+        ssrc: u32,
+    },
     Warning(Warning),
 }
 
@@ -201,6 +209,13 @@ impl Kept {
                 chunks: packet.packet.chunks().count(),
                 udp: packet.udp,
             },
+            EventKind::M3ua {
+                message, octets, ..
+            } => KeptKind::M3ua {
+                message,
+                octets: octets.to_vec(),
+            },
+            EventKind::Rtp(packet) => KeptKind::Rtp { ssrc: packet.ssrc },
             EventKind::Warning(warning) => KeptKind::Warning(warning),
         };
         Kept {

@@ -1,11 +1,12 @@
 //! From capture files to their events.
 
-mod build;
+pub(crate) mod build;
 mod connections;
 mod damage;
 mod files;
 mod fragments;
 mod hep;
+mod m3ua;
 mod recorded;
 mod sctp_extensions;
 mod secure_streams;

@@ -71,6 +71,7 @@ fn user_message(stream: u16, tsn: u32, fragments: u32) -> UserMessage {
     UserMessage {
         stream,
         tsn: Tsn(tsn),
+        payload_protocol: 0,
         fragments,
         unordered: false,
         encapsulated: false,

@@ -48,6 +48,7 @@ fn carrier(tsn: u32, fragments: u32, unordered: bool, encapsulated: bool) -> Car
     Carrier::Sctp(Some(UserMessage {
         stream: 3,
         tsn: Tsn(tsn),
+        payload_protocol: 0,
         fragments,
         unordered,
         encapsulated,

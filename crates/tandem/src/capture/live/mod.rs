@@ -229,7 +229,8 @@ impl<'a> Live<'a> {
                     ..JournalBounds::default()
                 },
                 seed,
-            ),
+            )
+            .with_point_codes(arguments.inputs.point_codes()),
             chunks: arguments.outputs.chunks.then(ChunkArrows::latest),
             sessions: Sessions::new(&arguments.outputs, arguments, |path| File::create(path))?,
             patience: keys.as_ref().map_or(Duration::ZERO, |_| KEYS_BEHIND),

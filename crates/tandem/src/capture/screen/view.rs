@@ -85,6 +85,8 @@ enum Page {
     Ladder { dialog: u64, at: usize },
     /// A message of a dialog, from this line on.
     Message { dialog: u64, at: usize, line: usize },
+    /// The RTP streams of a dialog, from this line on.
+    Streams { dialog: u64, line: usize },
     /// Metrics and counts, from this line on.
     Figures { line: usize },
     /// The difference of two messages of a dialog, from this line on.
@@ -200,6 +202,11 @@ impl View {
             Key::Letter('t') => self.toggle_page(Page::Columns { at: 0 }),
             Key::Letter('?') => self.toggle_page(Page::Help { line: 0 }),
             Key::Letter('d') => self.compare(),
+            Key::Letter('r') => {
+                if let Some(dialog) = self.shown_dialog() {
+                    self.toggle_page(Page::Streams { dialog, line: 0 });
+                }
+            }
             Key::Letter('s') => self.begin_typing(Typed::FileName, "calls.pcapng".to_owned()),
             Key::Letter('p') => self.is_paused = !self.is_paused,
             Key::Letter('i') => self.toggle_page(Page::Figures { line: 0 }),
@@ -266,6 +273,7 @@ impl View {
             Some(
                 Page::Ladder { dialog, .. }
                 | Page::Message { dialog, .. }
+                | Page::Streams { dialog, .. }
                 | Page::Difference { dialog, .. },
             ) => Some(*dialog),
             Some(Page::Figures { .. } | Page::Columns { .. } | Page::Help { .. }) => None,
@@ -286,6 +294,7 @@ impl View {
             // How many lines there are is known when they are drawn.
             Some(
                 Page::Message { line, .. }
+                | Page::Streams { line, .. }
                 | Page::Figures { line }
                 | Page::Difference { line, .. }
                 | Page::Help { line },
@@ -411,10 +420,11 @@ impl View {
         let dialogs: Vec<&Dialog> = numbers
             .iter()
             .filter_map(|number| journal.dialog(*number))
+            .filter(|dialog| dialog.is_sip())
             .collect();
         let (path_text, count) = (path.display(), dialogs.len());
         self.note = match dialogs.is_empty() {
-            true => "nothing is selected".to_owned(),
+            true => "no SIP is selected: M3UA is not saved".to_owned(),
             false => match save(path, &self.interface, dialogs.into_iter()) {
                 Ok(messages) => {
                     let [messages, calls] = [(messages, "message"), (count, "call")].map(

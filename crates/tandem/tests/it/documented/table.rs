@@ -240,6 +240,7 @@ pub(super) const TABLE: &[Entry] = &[
     run("tandem capture analyze calls.pcap --ladder 1-4711@10.0.0.1 --chunks")
         .change(&[("1-4711@10.0.0.1", "\"$(cat call-id)\"")])
         .with_calls(),
+    parsed("tandem capture analyze signalling.pcap --ladder m3ua:1", "needs a capture of M3UA: program/capture_m3ua.rs makes one"),
     run("ssh server tcpdump -w - port 5060 | tandem capture analyze -")
         .change(&[("ssh server tcpdump -w - port 5060", "cat calls.pcap")])
         .with_calls(),

@@ -1,6 +1,7 @@
 //! Drawing the list, ladders, messages and figures.
 
-use capture::{ChunkArrows, Dialog, DialogState, Journal, Recorded};
+use capture::{ChunkArrows, Dialog, DialogState, Journal, Recorded, RtpStream, rtp_table};
+use m3ua::AspState;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -46,6 +47,7 @@ pub(super) fn draw(
     while let Some(
         Page::Ladder { dialog, .. }
         | Page::Message { dialog, .. }
+        | Page::Streams { dialog, .. }
         | Page::Difference { dialog, .. },
     ) = view.pages.last()
         && journal.dialog(*dialog).is_none()
@@ -68,8 +70,21 @@ pub(super) fn draw(
         }
         Some(Page::Ladder { dialog, at }) => {
             if let Some(dialog) = journal.dialog(*dialog) {
-                draw_ladder(dialog, besides.chunks, at, middle, buffer);
+                let streams = journal.rtp(dialog.number);
+                let beside = (besides.chunks, streams.as_slice());
+                draw_ladder(dialog, beside, at, middle, buffer);
             }
+        }
+        Some(Page::Streams { dialog, line }) => {
+            let streams = journal.rtp(*dialog);
+            let text = match streams.is_empty() {
+                true => {
+                    "No RTP of this call was seen: streams are found by its session descriptions."
+                        .to_owned()
+                }
+                false => rtp_table(&streams).to_terminal(usize::from(middle.width)),
+            };
+            draw_text(&text, line, middle, buffer);
         }
         Some(Page::Difference {
             dialog,
@@ -86,11 +101,10 @@ pub(super) fn draw(
             draw_columns(&view.columns, at, middle, buffer);
         }
         Some(Page::Message { dialog, at, line }) => {
-            let message = journal
-                .dialog(*dialog)
-                .and_then(|dialog| dialog.messages.get(*at));
-            if let Some(message) = message {
-                draw_message(message, line, middle, buffer);
+            if let Some(dialog) = journal.dialog(*dialog)
+                && let Some(message) = dialog.messages.get(*at)
+            {
+                draw_message(dialog, message, line, middle, buffer);
             }
         }
     }
@@ -165,6 +179,7 @@ fn draw_foot(view: &View, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         Some(Page::Ladder { .. }) => &[
             ("Enter", "message"),
             ("d", "difference"),
+            ("r", "RTP"),
             ("s", "save"),
             ("?", "help"),
             ("Esc", "back"),
@@ -233,10 +248,14 @@ fn head_of(column: Column, order: Order) -> String {
 
 fn row_of(dialog: &Dialog, is_selected: bool, columns: &[(Column, usize)]) -> Row<'static> {
     let state = Style::new().fg(match dialog.state {
-        DialogState::Completed => Color::Green,
-        DialogState::Standing | DialogState::Ringing => Color::Cyan,
+        DialogState::Completed | DialogState::Asp(AspState::Active) => Color::Green,
+        DialogState::Standing | DialogState::Ringing | DialogState::Asp(AspState::Inactive) => {
+            Color::Cyan
+        }
         DialogState::Refused(401 | 407) | DialogState::Waiting => Color::Yellow,
-        DialogState::Refused(_) | DialogState::Cancelled => Color::Red,
+        DialogState::Refused(_) | DialogState::Cancelled | DialogState::Asp(AspState::Down) => {
+            Color::Red
+        }
     });
     let cells = columns.iter().map(|(column, _)| {
         let cell = Cell::from(column.text(dialog));
@@ -277,7 +296,7 @@ fn draw_difference(
     let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
     let title = format!("- #{}   + #{}", first.packet, second.packet);
     Line::from(title).style(FAINT).render(head, buffer);
-    let texts = [first, second].map(|message| String::from_utf8_lossy(&message.octets));
+    let texts = [first, second].map(|message| dialog.text(message));
     let lines = difference(&texts[0], &texts[1]);
     *line = (*line).min(lines.len().saturating_sub(usize::from(body.height)));
     for (line, row) in lines.iter().skip(*line).zip(body.rows()) {
@@ -294,12 +313,12 @@ fn draw_difference(
 
 fn draw_ladder(
     dialog: &Dialog,
-    chunks: Option<&ChunkArrows>,
+    (chunks, streams): (Option<&ChunkArrows>, &[RtpStream]),
     at: &mut usize,
     area: Rect,
     buffer: &mut Buffer,
 ) {
-    let (ladder, places) = dialog.ladder(chunks);
+    let (ladder, places) = dialog.ladder(chunks, streams);
     *at = (*at).min(dialog.messages.len().saturating_sub(1));
     // The message that is pointed at stands beside the diagram, or beneath it, where there is room for both.
     let wanted = u16::try_from(places.len() + 2).unwrap_or(u16::MAX);
@@ -330,7 +349,7 @@ fn draw_ladder(
     let arrows = places.iter().zip(lines.arrows).skip(top).take(room);
     drawn.extend(arrows.map(|(place, arrow)| {
         let message = place.and_then(|place| dialog.messages.get(place));
-        let colour = match message.map_or(ArrowKind::Transport, Recorded::kind) {
+        let colour = match message.map_or(ArrowKind::Transport, |message| message.kind) {
             ArrowKind::Request => Color::Blue,
             ArrowKind::Good => Color::Green,
             ArrowKind::Bad => Color::Red,
@@ -348,11 +367,17 @@ fn draw_ladder(
     if let Some(message) = dialog.messages.get(*at)
         && message_area.height > 1
     {
-        draw_message(message, &mut 0, message_area, buffer);
+        draw_message(dialog, message, &mut 0, message_area, buffer);
     }
 }
 
-fn draw_message(message: &Recorded, line: &mut usize, area: Rect, buffer: &mut Buffer) {
+fn draw_message(
+    dialog: &Dialog,
+    message: &Recorded,
+    line: &mut usize,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let [head, text] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
     let title = format!(
         "#{}  {} → {}  {}  {} octets",
@@ -363,12 +388,7 @@ fn draw_message(message: &Recorded, line: &mut usize, area: Rect, buffer: &mut B
         message.octets.len()
     );
     Line::from(title).style(FAINT).render(head, buffer);
-    draw_text(
-        &String::from_utf8_lossy(&message.octets),
-        line,
-        text,
-        buffer,
-    );
+    draw_text(&dialog.text(message), line, text, buffer);
 }
 
 /// Draws lines of text from one of them on, and keeps that within the text.

@@ -387,3 +387,107 @@ fn two_messages_are_compared_and_keys_are_explained() {
     fixture.press(&[Key::Letter('?'), Key::Back]);
     assert!(fixture.picture(140, 20).contains("user1@x"));
 }
+
+/// A packet as an interface hands it over: the header of Linux cooked capture v2, and IPv4 from one host to another.
+fn packet([from, to]: [u8; 2], protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut octets = vec![8, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+    octets.extend([0; 10]);
+    let [high, low] = (20 + payload.len() as u16).to_be_bytes();
+    octets.extend([0x45, 0, high, low, 0, 0, 0, 0, 64, protocol, 0, 0]);
+    octets.extend([10, 0, 0, from, 10, 0, 0, to]);
+    octets.extend(payload);
+    octets
+}
+
+impl Fixture {
+    /// Packets that come a second after the others.
+    fn capture(&mut self, packets: &[Vec<u8>]) {
+        let mut reader = Packets::new(&Settings::default());
+        for octets in packets {
+            reader.read(Time(2_000_000_000), octets, &mut |event| {
+                self.analysis.observe(&event, &mut |_| {});
+                self.journal.observe(&event);
+            });
+        }
+    }
+}
+
+#[test]
+fn m3ua_is_listed_drawn_and_read() {
+    // A DATA chunk with PPID 3 between ports 2905 and 2904: the message is an ASP Up, and its acknowledgement.
+    let message = |ports: [u8; 2], tsn: u8, message_type: u8| {
+        [
+            &[0x0b, ports[0], 0x0b, ports[1], 0, 0, 0, 7, 0, 0, 0, 0][..],
+            &[0, 3, 0, 24, 0, 0, 0, tsn, 0, 0, 0, 0, 0, 0, 0, 3],
+            &[1, 0, 3, message_type, 0, 0, 0, 8],
+        ]
+        .concat()
+    };
+    let mut fixture = Fixture::new();
+    fixture.capture(&[
+        packet([1, 2], 132, &message([0x58, 0x59], 1, 1)),
+        packet([2, 1], 132, &message([0x59, 0x58], 1, 4)),
+    ]);
+    let list = fixture.picture(140, 20);
+    for text in ["M3UA", "10.0.0.1:2904", "10.0.0.2:2905", "ASP inactive"] {
+        assert!(list.contains(text), "{text}: {list}");
+    }
+    fixture.press(&[Key::Last, Key::Enter]);
+    let ladder = fixture.picture(140, 30);
+    assert!(
+        ladder.contains("ASPUP ACK") && ladder.contains('▶'),
+        "{ladder}"
+    );
+    // Beside the ladder, the message that is pointed at, with its octets.
+    assert!(ladder.contains("0000  01 00 03 01 00 00 00 08"), "{ladder}");
+    fixture.press(&[Key::Letter('s'), Key::Enter]);
+    assert!(fixture.picture(140, 30).contains("M3UA is not saved"));
+    // It is found by what the messages are called.
+    fixture.press(&[Key::Back, Key::Letter('/')]);
+    fixture.type_text("aspup ack");
+    fixture.press(&[Key::Enter]);
+    let found = fixture.picture(140, 20);
+    assert!(
+        found.contains("M3UA") && !found.contains("user1@x"),
+        "{found}"
+    );
+}
+
+#[test]
+fn the_rtp_streams_of_a_call_are_shown() {
+    let mut fixture = Fixture::new();
+    fixture.press(&[Key::Letter('r')]);
+    fixture.picture(140, 20);
+    fixture.press(&[Key::Back, Key::Enter, Key::Letter('r')]);
+    assert!(fixture.picture(140, 20).contains("No RTP"));
+    fixture.press(&[Key::Back, Key::Back]);
+    let sdp = "v=0\r\no=- 1 1 IN IP4 10.0.0.2\r\ns=-\r\nc=IN IP4 10.0.0.2\r\nt=0 0\r\nm=audio 6000 RTP/AVP 0\r\n";
+    fixture.see(
+        (2, 1),
+        &format!(
+            "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP a;branch=z9hG4bK1\r\nFrom: <sip:user1@x>;tag=1\r\nTo: <sip:user2@x>\r\n\
+             Call-ID: call-1\r\nCSeq: 1 INVITE\r\nContent-Type: application/sdp\r\n\r\n{sdp}"
+        ),
+    );
+    // Two packets of PCMU from port 4000 to port 6000, between which one is missing.
+    let rtp = |sequence: u8| {
+        let header = [0x0f, 0xa0, 0x17, 0x70, 0, 20, 0, 0];
+        let rtp = [0x80, 0, 0, sequence, 0, 0, 0, 160, 0xab, 0xcd, 0, 1];
+        packet([1, 2], 17, &[&header[..], &rtp].concat())
+    };
+    fixture.capture(&[rtp(1), rtp(3)]);
+    fixture.press(&[Key::First, Key::Enter]);
+    let ladder = fixture.picture(160, 30);
+    assert!(ladder.contains("RTP PCMU 2 lost 33.3%"), "{ladder}");
+    fixture.press(&[Key::Letter('r')]);
+    let streams = fixture.picture(160, 30);
+    for text in [
+        "10.0.0.1:4000",
+        "10.0.0.2:6000",
+        "abcd0001",
+        "PCMU",
+        "33.33",
+    ] {
+        assert!(streams.contains(text), "{text}: {streams}");
+    }
+}

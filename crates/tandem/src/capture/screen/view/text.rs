@@ -4,13 +4,9 @@ use capture::Time;
 
 /// A time as hours, minutes and seconds of its day, UTC.
 pub(super) fn time_of_day(time: Time) -> String {
-    let seconds = time.0.div_euclid(1_000_000_000).rem_euclid(86_400);
-    format!(
-        "{:02}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
+    let mut text = capture::time_of_day(time);
+    text.truncate("00:00:00".len());
+    text
 }
 
 /// A URI without `sip:` or `sips:`.

@@ -1,0 +1,191 @@
+//! States of ASPs and ASs over time, as an association tells of them (RFC 4666 section 4.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use m3ua::AspState;
+use m3ua::message::{Message, Status};
+
+use crate::Time;
+
+/// Changes of one association that are kept.
+const MOST_CHANGES: usize = 256;
+
+/// Application servers of one association whose state is followed.
+const MOST_SERVERS: usize = 256;
+
+/// A change of a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    /// When.
+    pub time: Time,
+    /// The number of the packet that tells.
+    pub packet: u64,
+    /// Whether it is the state of the association's `source`, or of its AS.
+    pub is_source: bool,
+    /// What has which state now.
+    pub state: SignallingState,
+}
+
+/// What has which state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignallingState {
+    /// An ASP (section 4.3.1), in the ASs of these routing contexts; empty: all.
+    Asp(AspState, Vec<u32>),
+    /// An ASP whose association ended.
+    AspLost,
+    /// The ASs of these routing contexts (section 4.3.2), as an SGP has notified them; empty: all of the ASP's.
+    As(Status, Vec<u32>),
+}
+
+/// The states of both ends of an association.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    ends: [End; 2],
+    changes: Vec<StateChange>,
+    omitted: u64,
+}
+
+/// One end, as far as it is an ASP.
+#[derive(Debug, Default)]
+struct End {
+    state: Option<AspState>,
+    /// The routing contexts for which it is active; `None`: for all.
+    active: BTreeSet<Option<u32>>,
+    /// What it was told of its ASs.
+    servers: BTreeMap<Vec<u32>, Status>,
+}
+
+impl States {
+    /// Takes note of a message from `source`, or to it.
+    pub(super) fn observe(&mut self, time: Time, packet: u64, message: &Message, by_source: bool) {
+        // An acknowledgement changes the state of its receiver (sections 4.3.4.1 to 4.3.4.4).
+        let is_source = !by_source;
+        let Some(end) = self.ends.get_mut(usize::from(!is_source)) else {
+            return;
+        };
+        let new = match message {
+            Message::AspUpAck(_) => {
+                end.active.clear();
+                end.set(AspState::Inactive)
+                    .then(|| SignallingState::Asp(AspState::Inactive, Vec::new()))
+            }
+            Message::AspDownAck(_) => {
+                end.active.clear();
+                end.set(AspState::Down)
+                    .then(|| SignallingState::Asp(AspState::Down, Vec::new()))
+            }
+            Message::AspActiveAck(ack) => {
+                let contexts = &ack.routing_contexts;
+                let is_new = end.activate(contexts);
+                (end.set(AspState::Active) || is_new)
+                    .then(|| SignallingState::Asp(AspState::Active, contexts.clone()))
+            }
+            Message::AspInactiveAck(ack) => {
+                let contexts = &ack.routing_contexts;
+                let is_new = end.deactivate(contexts);
+                if end.active.is_empty() {
+                    end.set(AspState::Inactive);
+                }
+                is_new.then(|| SignallingState::Asp(AspState::Inactive, contexts.clone()))
+            }
+            Message::Notify(notify) => match notify.status {
+                Status::AS_INACTIVE | Status::AS_ACTIVE | Status::AS_PENDING => {
+                    let contexts = &notify.routing_contexts;
+                    let has_room = end.servers.len() < MOST_SERVERS;
+                    let is_known = end.servers.get(contexts) == Some(&notify.status);
+                    if has_room {
+                        end.servers.insert(contexts.clone(), notify.status);
+                    }
+                    (!is_known).then(|| SignallingState::As(notify.status, contexts.clone()))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(state) = new {
+            self.push(StateChange {
+                time,
+                packet,
+                is_source,
+                state,
+            });
+        }
+    }
+
+    /// The association has ended: its ASPs are down (section 4.3.1, SCTP-CDI).
+    pub(super) fn lose(&mut self, time: Time, packet: u64) {
+        for (at, is_source) in [(0, true), (1, false)] {
+            let Some(end) = self.ends.get_mut(at) else {
+                continue;
+            };
+            let was_up = end.state.is_some_and(|state| state != AspState::Down);
+            if was_up {
+                *end = End {
+                    state: Some(AspState::Down),
+                    ..End::default()
+                };
+                self.push(StateChange {
+                    time,
+                    packet,
+                    is_source,
+                    state: SignallingState::AspLost,
+                });
+            }
+        }
+    }
+
+    /// The state of one end as an ASP; `None` where nothing told.
+    pub(super) fn state(&self, is_source: bool) -> Option<AspState> {
+        self.ends.get(usize::from(!is_source))?.state
+    }
+
+    /// The changes, and how many more there were.
+    pub(super) fn changes(&self) -> (&[StateChange], u64) {
+        (&self.changes, self.omitted)
+    }
+
+    fn push(&mut self, change: StateChange) {
+        match self.changes.len() < MOST_CHANGES {
+            true => self.changes.push(change),
+            false => self.omitted += 1,
+        }
+    }
+}
+
+impl End {
+    /// Whether that is a change.
+    fn set(&mut self, state: AspState) -> bool {
+        self.state.replace(state) != Some(state)
+    }
+
+    /// Notes that it is active in these ASs. Whether that is a change.
+    fn activate(&mut self, contexts: &[u32]) -> bool {
+        let mut is_new = false;
+        for context in these(contexts) {
+            if self.active.len() < MOST_SERVERS {
+                is_new |= self.active.insert(context);
+            }
+        }
+        is_new
+    }
+
+    /// Notes that it is not active any more in these ASs. Whether that is a change.
+    fn deactivate(&mut self, contexts: &[u32]) -> bool {
+        if contexts.is_empty() {
+            let was_active = !self.active.is_empty();
+            self.active.clear();
+            return was_active;
+        }
+        let mut was_active = false;
+        for context in these(contexts) {
+            was_active |= self.active.remove(&context);
+        }
+        was_active
+    }
+}
+
+/// Routing contexts; `None` where there are none, which stands for all.
+fn these(contexts: &[u32]) -> impl Iterator<Item = Option<u32>> {
+    let all = contexts.is_empty().then_some(None);
+    all.into_iter().chain(contexts.iter().copied().map(Some))
+}

@@ -1,0 +1,430 @@
+//! RTP streams of calls (RFC 3550): which they are is told by the session descriptions of the calls.
+
+use std::time::Duration;
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+use lru::LruCache;
+use measures::Delays;
+use media::reception::{Arrival, Reception};
+use media::rtp::RtpPacket;
+use sip::sdp::{Section, SessionDescription};
+
+use crate::{Endpoint, Event, Time};
+
+/// Calls whose media is followed; the ones that were touched least lately give way.
+const MOST_CALLS: usize = 50_000;
+
+/// Streams of one call, addresses that it names, and payload types that it gives a meaning.
+const MOST_STREAMS: usize = 32;
+const MOST_ENDS: usize = 32;
+const MOST_CODECS: usize = 128;
+
+/// Session descriptions of a call that are remembered, so that one is read once on all hops.
+const MOST_DESCRIPTIONS: usize = 8;
+
+/// Payload types of one stream that are named.
+const MOST_PAYLOAD_TYPES: usize = 4;
+
+/// Packets of one sender to one receiver with one SSRC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RtpStream {
+    /// Who sent them.
+    pub source: Endpoint,
+    /// Whom they were sent to.
+    pub destination: Endpoint,
+    /// The synchronization source.
+    pub ssrc: u32,
+    /// Its encodings by name, the first one first; a payload type without a name as its number.
+    pub codec: Box<str>,
+    /// The first packet.
+    pub began: Time,
+    /// The last one.
+    pub latest: Time,
+    /// The number of the first packet in its file.
+    pub packet: u64,
+    /// Packets that came, each counted once.
+    pub packets: u64,
+    /// Packets from the first number to the highest.
+    pub expected: u64,
+    /// Further copies.
+    pub duplicates: u64,
+    /// Packets that came after one with a higher number.
+    pub reordered: u64,
+    /// The mean and the largest interarrival jitter (RFC 3550 section 6.4.1); `None` where the clock of the codec is not known.
+    pub jitter: Option<(Duration, Duration)>,
+    /// The longest time from one packet to the next.
+    pub longest_gap: Duration,
+}
+
+impl RtpStream {
+    /// Packets that did not come.
+    pub fn lost(&self) -> u64 {
+        self.expected.saturating_sub(self.packets)
+    }
+
+    /// These in percent of those expected.
+    pub fn lost_percent(&self) -> f64 {
+        match self.expected {
+            0 => 0.0,
+            expected => 100.0 * self.lost() as f64 / expected as f64,
+        }
+    }
+}
+
+/// The RTP of calls that are over.
+#[derive(Clone, Debug, Default)]
+pub struct RtpTotals {
+    /// Streams.
+    pub streams: u64,
+    /// Packets that came, each counted once.
+    pub packets: u64,
+    /// Packets that did not come.
+    pub lost: u64,
+    /// Further copies.
+    pub duplicates: u64,
+    /// Packets that came after one with a higher number.
+    pub reordered: u64,
+    /// The mean jitter of each stream.
+    pub jitter: Delays,
+}
+
+impl RtpTotals {
+    /// Adds the streams of a call.
+    pub(crate) fn add(&mut self, streams: &[RtpStream]) {
+        for stream in streams {
+            self.streams += 1;
+            self.packets += stream.packets;
+            self.lost += stream.lost();
+            self.duplicates += stream.duplicates;
+            self.reordered += stream.reordered;
+            if let Some((mean, _)) = stream.jitter {
+                self.jitter.record(mean);
+            }
+        }
+    }
+}
+
+/// The streams of open calls.
+#[derive(Debug)]
+pub(crate) struct RtpStreams {
+    /// Where media of which call is received.
+    ends: HashMap<Endpoint, u64, RandomState>,
+    calls: LruCache<u64, CallMedia, RandomState>,
+    hasher: RandomState,
+    /// Packets of streams beyond those that are followed.
+    pub(crate) unfollowed: u64,
+}
+
+/// The media of one call.
+#[derive(Debug, Default)]
+struct CallMedia {
+    descriptions: Vec<u64>,
+    ends: Vec<Endpoint>,
+    codecs: Vec<NamedCodec>,
+    streams: Vec<Stream>,
+}
+
+/// What a payload type means to one receiver.
+#[derive(Debug)]
+struct NamedCodec {
+    receiver: Endpoint,
+    payload_type: u8,
+    encoding: Box<str>,
+    clock_rate: u32,
+}
+
+#[derive(Debug)]
+struct Stream {
+    seen: RtpStream,
+    reception: Reception,
+    has_clock: bool,
+    payload_types: Vec<u8>,
+    /// When the last packet came whose jitter was measured.
+    measured: Option<Time>,
+    /// The sum of the jitter at each packet, and their number.
+    jitters: (Duration, u32),
+}
+
+impl RtpStreams {
+    pub(crate) fn new(hasher: RandomState) -> RtpStreams {
+        RtpStreams {
+            ends: HashMap::with_hasher(hasher.clone()),
+            calls: LruCache::unbounded_with_hasher(hasher.clone()),
+            hasher,
+            unfollowed: 0,
+        }
+    }
+
+    /// Takes note of a message of a call that has a session description.
+    pub(crate) fn learn(&mut self, call: u64, message: &[u8]) {
+        let Some(description) = description(message) else {
+            return;
+        };
+        let hash = self.hasher.hash_one(description);
+        let known = self.calls.get_or_insert_mut(call, CallMedia::default);
+        if known.descriptions.contains(&hash) {
+            return;
+        }
+        if known.descriptions.len() >= MOST_DESCRIPTIONS {
+            known.descriptions.remove(0);
+        }
+        known.descriptions.push(hash);
+        if let Ok(description) = SessionDescription::read(description) {
+            for section in description.media() {
+                known.add(&description, section);
+            }
+        }
+        let ends = known.ends.clone();
+        for end in ends {
+            // The later call has it now: ports are used again.
+            self.ends.insert(end, call);
+        }
+        while self.calls.len() > MOST_CALLS {
+            if let Some((oldest, media)) = self.calls.pop_lru() {
+                self.forget_ends(oldest, &media);
+            }
+        }
+    }
+
+    /// Takes a packet that may be one of RTP. Whether it is one of a call.
+    pub(crate) fn observe(&mut self, event: &Event<'_>, packet: &RtpPacket<'_>) -> bool {
+        // Behind a NAT, only the address that sends may be one that was named.
+        let by_end = |end| self.ends.get(end).copied();
+        let call = by_end(&event.destination).or_else(|| by_end(&event.source));
+        let Some(media) = call.and_then(|call| self.calls.get_mut(&call)) else {
+            return false;
+        };
+        if !media.observe(event, packet) {
+            self.unfollowed += 1;
+        }
+        true
+    }
+
+    /// The streams of a call so far.
+    pub(crate) fn of(&self, call: u64) -> Vec<RtpStream> {
+        let media = self.calls.peek(&call);
+        media.map_or_else(Vec::new, CallMedia::results)
+    }
+
+    /// The streams of a call that is over, of which nothing more is known then.
+    pub(crate) fn take(&mut self, call: u64) -> Vec<RtpStream> {
+        let Some(media) = self.calls.pop(&call) else {
+            return Vec::new();
+        };
+        self.forget_ends(call, &media);
+        media.results()
+    }
+
+    /// Forgets all calls.
+    pub(crate) fn clear(&mut self) {
+        self.ends.clear();
+        self.calls.clear();
+    }
+
+    fn forget_ends(&mut self, call: u64, media: &CallMedia) {
+        for end in &media.ends {
+            if self.ends.get(end) == Some(&call) {
+                self.ends.remove(end);
+            }
+        }
+    }
+}
+
+impl CallMedia {
+    /// Adds where a medium is received, and what its payload types mean.
+    fn add(&mut self, description: &SessionDescription, section: &Section) {
+        let Some(line) = section.media_line() else {
+            return;
+        };
+        let address = description
+            .connection(section)
+            .and_then(|connection| connection.ip())
+            .filter(|address| !address.is_unspecified());
+        let (Some(address), 1..) = (address, line.port) else {
+            return;
+        };
+        if !line.protocol.contains("RTP/") {
+            return;
+        }
+        let receiver = Endpoint {
+            address,
+            port: line.port,
+        };
+        if !self.ends.contains(&receiver) {
+            if self.ends.len() >= MOST_ENDS {
+                return;
+            }
+            self.ends.push(receiver);
+        }
+        for map in section.rtp_maps() {
+            let is_known = |codec: &NamedCodec| {
+                codec.receiver == receiver && codec.payload_type == map.payload_type
+            };
+            self.codecs.retain(|codec| !is_known(codec));
+            if self.codecs.len() < MOST_CODECS {
+                self.codecs.push(NamedCodec {
+                    receiver,
+                    payload_type: map.payload_type,
+                    encoding: map.encoding.into(),
+                    clock_rate: map.clock_rate,
+                });
+            }
+        }
+    }
+
+    /// False where the call has too many streams.
+    fn observe(&mut self, event: &Event<'_>, packet: &RtpPacket<'_>) -> bool {
+        let (encoding, clock_rate) = self.codec(event, packet.payload_type);
+        let place = self.streams.iter().position(|stream| {
+            let seen = &stream.seen;
+            seen.ssrc == packet.ssrc
+                && seen.source == event.source
+                && seen.destination == event.destination
+        });
+        let at = match place {
+            Some(at) => at,
+            None if self.streams.len() < MOST_STREAMS => {
+                self.streams.push(Stream::new(event, packet, clock_rate));
+                self.streams.len() - 1
+            }
+            None => return false,
+        };
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.observe(event.time, packet, &encoding);
+        }
+        true
+    }
+
+    /// The name of a payload type, and its clock: as the receiver has said, else anyone of the call, else as RFC 3551 says.
+    fn codec(&self, event: &Event<'_>, payload_type: u8) -> (Box<str>, Option<u32>) {
+        let mut named = self
+            .codecs
+            .iter()
+            .filter(|codec| codec.payload_type == payload_type);
+        let found = named
+            .clone()
+            .find(|codec| codec.receiver == event.destination)
+            .or_else(|| named.next());
+        match (found, usual_codec(payload_type)) {
+            (Some(codec), _) => (codec.encoding.clone(), Some(codec.clock_rate)),
+            (None, Some((encoding, clock_rate))) => (encoding.into(), Some(clock_rate)),
+            (None, None) => (payload_type.to_string().into(), None),
+        }
+    }
+
+    fn results(&self) -> Vec<RtpStream> {
+        self.streams.iter().map(Stream::result).collect()
+    }
+}
+
+impl Stream {
+    fn new(event: &Event<'_>, packet: &RtpPacket<'_>, clock_rate: Option<u32>) -> Stream {
+        Stream {
+            seen: RtpStream {
+                source: event.source,
+                destination: event.destination,
+                ssrc: packet.ssrc,
+                codec: Box::default(),
+                began: event.time,
+                latest: event.time,
+                packet: event.packet,
+                packets: 0,
+                expected: 0,
+                duplicates: 0,
+                reordered: 0,
+                jitter: None,
+                longest_gap: Duration::ZERO,
+            },
+            reception: Reception::new(clock_rate.unwrap_or(1), packet.sequence, true),
+            has_clock: clock_rate.is_some(),
+            payload_types: Vec::new(),
+            measured: None,
+            jitters: (Duration::ZERO, 0),
+        }
+    }
+
+    fn observe(&mut self, time: Time, packet: &RtpPacket<'_>, encoding: &str) {
+        let payload_type = packet.payload_type;
+        if !self.payload_types.contains(&payload_type)
+            && self.payload_types.len() < MOST_PAYLOAD_TYPES
+        {
+            self.payload_types.push(payload_type);
+            let separator = if self.seen.codec.is_empty() { "" } else { ", " };
+            self.seen.codec = format!("{}{separator}{encoding}", self.seen.codec).into();
+        }
+        self.seen.longest_gap = self.seen.longest_gap.max(time.since(self.seen.latest));
+        self.seen.latest = self.seen.latest.max(time);
+        let arrival = self.reception.counted(packet.sequence);
+        // All packets of a key have one timestamp (RFC 4733 section 2.5.1.2), which tells nothing of when they were sent.
+        if arrival == Arrival::NotValid || encoding.eq_ignore_ascii_case("telephone-event") {
+            return;
+        }
+        let before = self.measured.replace(time);
+        let elapsed = before.map(|before| time.since(before));
+        self.reception.measure_jitter(elapsed, packet.timestamp);
+        let (jitter, _) = self.reception.jitter();
+        self.jitters.0 = self.jitters.0.saturating_add(jitter);
+        self.jitters.1 = self.jitters.1.saturating_add(1);
+    }
+
+    fn result(&self) -> RtpStream {
+        let counts = self.reception.counts();
+        let (_, jitter_max) = self.reception.jitter();
+        let (total, samples) = self.jitters;
+        RtpStream {
+            packets: counts.received,
+            expected: counts.expected,
+            duplicates: counts.duplicates,
+            reordered: counts.reordered,
+            jitter: total
+                .checked_div(samples)
+                .filter(|_| self.has_clock)
+                .map(|mean| (mean, jitter_max)),
+            ..self.seen.clone()
+        }
+    }
+}
+
+/// The session description of a message: its body, or a part of it (RFC 2046 section 5.1).
+fn description(message: &[u8]) -> Option<&[u8]> {
+    let head = memchr::memmem::find(message, b"\r\n\r\n")? + 4;
+    let body = message.get(head..)?;
+    if body.starts_with(b"v=0") {
+        return Some(body);
+    }
+    let begins = memchr::memmem::find(body, b"\nv=0")? + 1;
+    let part = body.get(begins..)?;
+    let ends = memchr::memmem::find(part, b"\r\n--").map_or(part.len(), |end| end + 2);
+    part.get(..ends)
+}
+
+/// Payload types that mean something without being told (RFC 3551 section 6).
+fn usual_codec(payload_type: u8) -> Option<(&'static str, u32)> {
+    Some(match payload_type {
+        0 => ("PCMU", 8000),
+        3 => ("GSM", 8000),
+        4 => ("G723", 8000),
+        5 => ("DVI4", 8000),
+        6 => ("DVI4", 16_000),
+        7 => ("LPC", 8000),
+        8 => ("PCMA", 8000),
+        9 => ("G722", 8000),
+        10 | 11 => ("L16", 44_100),
+        12 => ("QCELP", 8000),
+        13 => ("CN", 8000),
+        14 => ("MPA", 90_000),
+        15 => ("G728", 8000),
+        16 => ("DVI4", 11_025),
+        17 => ("DVI4", 22_050),
+        18 => ("G729", 8000),
+        25 => ("CelB", 90_000),
+        26 => ("JPEG", 90_000),
+        28 => ("nv", 90_000),
+        31 => ("H261", 90_000),
+        32 => ("MPV", 90_000),
+        33 => ("MP2T", 90_000),
+        34 => ("H263", 90_000),
+        _ => return None,
+    })
+}
