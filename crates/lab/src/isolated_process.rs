@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -19,7 +19,7 @@ use crate::experiment::Experiment;
 use crate::machine_load::{Disturbance, MachineLoad};
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::progress::{self, ProgressEvent};
+use crate::progress::{self, ProgressEvent, is_hidden};
 use crate::results::{Result as Ran, Results};
 use crate::verdict::Verdict;
 
@@ -52,7 +52,10 @@ pub fn run_isolated(
 ) -> Results {
     // Whose parent has gone is waited for here, and its time counts as ours. Without that it may be that of others.
     let _ = nix::sys::prctl::set_child_subreaper(true);
-    let bars = MultiProgress::new();
+    let bars = match is_hidden() {
+        true => MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
+        false => MultiProgress::new(),
+    };
     let mut outcomes: Vec<Option<Outcome>> = vec![None; experiments.len()];
     let mut waiting: Vec<usize> = Vec::new();
     for (index, experiment) in experiments.iter().enumerate() {
@@ -106,7 +109,9 @@ pub fn run_isolated(
                 Some(outcome) => outcome.verdict.to_string(),
                 None => format!("fails on a machine that is disturbed, and is run again: {why}"),
             };
-            bars.suspend(|| eprintln!("{}: {result} ({took} s)", process.name));
+            if !is_hidden() {
+                bars.suspend(|| eprintln!("{}: {result} ({took} s)", process.name));
+            }
             if judged.is_none() {
                 before[index].push(Attempt { why, disturbance });
                 waiting.push(index);

@@ -52,6 +52,7 @@ pub use experiment::{About, Experiment, On};
 pub use isolated_process::run_isolated;
 pub use options::Options;
 pub use outcome::Outcome;
+pub use progress::hide_progress;
 pub use results::{Result as ExperimentResult, Results};
 pub use run::{run, run_in_this_process};
 pub use verdict::Verdict;

@@ -1,6 +1,7 @@
 //! Where an experiment reports its progress: on a bar, or to the process that has started it.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -54,8 +55,23 @@ pub(crate) fn show(bar: &ProgressBar, event: ProgressEvent) {
     }
 }
 
+static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Shows no progress from now on, in this process.
+pub fn hide_progress() {
+    IS_HIDDEN.store(true, Ordering::Relaxed);
+}
+
+/// Whether progress is not to be shown.
+pub(crate) fn is_hidden() -> bool {
+    IS_HIDDEN.load(Ordering::Relaxed)
+}
+
 /// A bar that does not move yet.
 pub(crate) fn bar() -> ProgressBar {
+    if is_hidden() {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::new(0);
     bar.set_style(
         ProgressStyle::with_template("{spinner} {prefix} [{wide_bar}] {pos}/{len} {msg} {elapsed}")

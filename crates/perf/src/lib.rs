@@ -11,6 +11,7 @@ mod carrier;
 mod client;
 mod control;
 mod flow;
+pub mod iperf3;
 mod pacer;
 mod parameters;
 mod result;

@@ -120,6 +120,13 @@ pub struct TestParameters {
     /// After which time SCTP messages are given up (RFC 3758); `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Duration>,
+    /// The type of service of IPv4 or the traffic class of IPv6 of packets with data, over TCP and from the client over UDP;
+    /// `None` for the system's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tos: Option<u8>,
+    /// How much of its beginning is left out of the result, of the time that [`Limit::Seconds`] has; nothing for `None`.
+    #[serde(skip)]
+    pub omit: Option<Duration>,
 }
 
 impl TestParameters {
@@ -147,7 +154,14 @@ impl TestParameters {
             buffer_splitting: None,
             interleave: false,
             lifetime: None,
+            tos: None,
+            omit: None,
         }
+    }
+
+    /// How many seconds of the beginning are left out of the result.
+    pub fn omit_seconds(&self) -> f64 {
+        self.omit.unwrap_or_default().as_secs_f64()
     }
 
     /// Whether it makes sense. The server asks too: what it gets may come from anyone.
@@ -215,6 +229,18 @@ impl TestParameters {
         }
         if self.protocol == Protocol::Udp && self.nodelay {
             return Err("udp holds nothing back: nodelay is for tcp and sctp".into());
+        }
+        if self.protocol == Protocol::Sctp && self.tos.is_some() {
+            return Err("a type of service is for tcp and udp".into());
+        }
+        match (self.limit, self.omit) {
+            (Limit::Count(_), Some(_)) => {
+                return Err("the beginning of a test can be omitted that ends after a time".into());
+            }
+            (Limit::Seconds(seconds), Some(omit)) if omit.as_secs_f64() >= seconds => {
+                return Err("a test is longer than what is omitted of it".into());
+            }
+            _ => {}
         }
         if let Some(window) = self.window {
             let least = match self.protocol {

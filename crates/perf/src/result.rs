@@ -210,7 +210,45 @@ impl TestResult {
     }
 }
 
+impl TestResult {
+    /// Leaves out what had been done until then. Processor times are those of the whole test, and so are the flows where
+    /// there are several.
+    pub(crate) fn omit(&mut self, receiver: &Snapshot, sender: Option<&Snapshot>) {
+        self.received.omit(receiver);
+        if let Some(sender) = sender {
+            self.sent.omit(sender);
+            let before = sender.retransmissions.unwrap_or_default();
+            self.retransmissions = self
+                .retransmissions
+                .map(|count| count.saturating_sub(before));
+        }
+        self.seconds = self.sent.seconds.max(self.received.seconds);
+        let seconds = self.seconds;
+        let per_second = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
+        self.goodput_bits_per_second = per_second(self.received.bytes as f64 * 8.0);
+        self.messages_per_second = per_second(self.received.messages as f64);
+        if let (Some(udp), Some(before)) = (&mut self.udp, receiver.reception) {
+            let lost_before = before.expected.saturating_sub(before.received);
+            udp.lost = udp.lost.saturating_sub(lost_before);
+            udp.reordered = udp.reordered.saturating_sub(before.reordered);
+            udp.duplicates = udp.duplicates.saturating_sub(before.duplicates);
+            let sent = self.sent.messages.max(1) as f64;
+            udp.loss_percent = udp.lost as f64 / sent * 100.0;
+        }
+    }
+}
+
 impl Traffic {
+    fn omit(&mut self, before: &Snapshot) {
+        self.messages = self.messages.saturating_sub(before.messages);
+        self.bytes = self.bytes.saturating_sub(before.bytes);
+        self.seconds = (self.seconds - before.elapsed_us as f64 / 1e6).max(0.0);
+        if let [flow] = self.flows.as_mut_slice() {
+            flow.messages = self.messages;
+            flow.bytes = self.bytes;
+        }
+    }
+
     fn new(flows: Vec<FlowTotal>, elapsed_us: u64) -> Traffic {
         let total = sum(&flows);
         Traffic {

@@ -39,5 +39,5 @@ pub use command::commands_help;
 pub use parameters::{PARAMETERS, Parameter, SettingError};
 pub use program::{Error, Options, Outcome, run};
 pub use service::{Service, UnknownService};
-pub use target::{ResolveError, Target, TargetParseError};
+pub use target::{ResolveError, Target};
 pub use terminal::Terminal;

@@ -1,9 +1,8 @@
-//! What to connect to, as it is written: `HOST[,HOST…]:PORT`.
+//! What to connect to: hosts and a port.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::str::FromStr;
 
 use crate::address::{Address, AddressParseError};
 
@@ -14,32 +13,6 @@ pub struct Target {
     port: u16,
 }
 
-/// Why a text names no peer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TargetParseError {
-    /// There is no `:PORT` at its end.
-    #[error("HOST[,HOST…]:PORT is expected, such as 192.0.2.1:9000 or [2001:db8::1]:9000")]
-    NoPort,
-    /// The port is none.
-    #[error("invalid port: a number from 1 to 65535 is expected")]
-    InvalidPort,
-    /// An IPv6 address without brackets, or brackets without one.
-    #[error("an IPv6 address stands in brackets, and nothing else does: [2001:db8::1]:9000")]
-    Brackets,
-    /// What stands in brackets is no address that can be used.
-    #[error(transparent)]
-    Address(AddressParseError),
-    /// Nothing stands where a host should.
-    #[error("a host is missing")]
-    NoHost,
-    /// More hosts than an association may have addresses.
-    #[error("more than {MAX_HOSTS} hosts")]
-    TooManyHosts,
-}
-
-/// The most addresses that an association may have.
-const MAX_HOSTS: usize = 255;
-
 /// A name that has no address.
 #[derive(Debug, thiserror::Error)]
 #[error("{host}: {source}")]
@@ -49,6 +22,22 @@ pub struct ResolveError {
 }
 
 impl Target {
+    /// A peer by its hosts, whose IPv6 addresses have no brackets.
+    ///
+    /// # Errors
+    ///
+    /// A link-local address without the interface that leads to it, or another one with an interface.
+    pub fn new(hosts: Vec<String>, port: u16) -> Result<Target, AddressParseError> {
+        for host in &hosts {
+            match host.parse::<Address>() {
+                // A name, of which the system is asked.
+                Ok(_) | Err(AddressParseError::Invalid) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Target { hosts, port })
+    }
+
     /// The SCTP port.
     pub fn port(&self) -> u16 {
         self.port
@@ -108,47 +97,6 @@ async fn look_up(host: &str, port: u16) -> Result<Vec<Address>, ResolveError> {
     Ok(addresses)
 }
 
-impl FromStr for Target {
-    type Err = TargetParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (hosts, port) = text.rsplit_once(':').ok_or(TargetParseError::NoPort)?;
-        if port.ends_with(']') {
-            return Err(TargetParseError::NoPort);
-        }
-        let port = match port.parse() {
-            Ok(0) | Err(_) => return Err(TargetParseError::InvalidPort),
-            Ok(port) => port,
-        };
-        let hosts: Vec<String> = hosts.split(',').map(host).collect::<Result<_, _>>()?;
-        if hosts.len() > MAX_HOSTS {
-            return Err(TargetParseError::TooManyHosts);
-        }
-        Ok(Target { hosts, port })
-    }
-}
-
-/// Takes the brackets from an IPv6 address; names and IPv4 addresses have none.
-fn host(text: &str) -> Result<String, TargetParseError> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(TargetParseError::NoHost);
-    }
-    let inside = text
-        .strip_prefix('[')
-        .map(|rest| rest.strip_suffix(']').ok_or(TargetParseError::Brackets))
-        .transpose()?;
-    match inside {
-        Some(inside) => match inside.parse::<Address>() {
-            Ok(address) if address.ip.is_ipv6() => Ok(inside.to_owned()),
-            Ok(_) | Err(AddressParseError::Invalid) => Err(TargetParseError::Brackets),
-            Err(error) => Err(TargetParseError::Address(error)),
-        },
-        None if text.contains([':', '[', ']']) => Err(TargetParseError::Brackets),
-        None => Ok(text.to_owned()),
-    }
-}
-
 /// The target as it was written, brackets included.
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,9 +116,14 @@ impl fmt::Display for Target {
 mod tests {
     use super::*;
 
+    fn target(hosts: &[&str]) -> Target {
+        let hosts = hosts.iter().map(|host| (*host).to_owned());
+        Target::new(hosts.collect(), 9000).unwrap()
+    }
+
     #[tokio::test]
     async fn addresses_need_no_resolver() {
-        let target: Target = "192.0.2.1,[2001:db8::1],192.0.2.1:9000".parse().unwrap();
+        let target = target(&["192.0.2.1", "2001:db8::1", "192.0.2.1"]);
         assert_eq!(target.port(), 9000);
         assert_eq!(target.to_string(), "192.0.2.1,[2001:db8::1],192.0.2.1:9000");
         let addresses = target.resolve().await.unwrap();
@@ -182,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn link_local_addresses_keep_their_zone() {
-        let target: Target = "[fe80::1%lo]:9000".parse().unwrap();
+        let target = target(&["fe80::1%lo"]);
         assert_eq!(target.to_string(), "[fe80::1%lo]:9000");
         let addresses = target.resolve().await.unwrap();
         assert_eq!(addresses, ["fe80::1%lo".parse::<Address>().unwrap()]);
@@ -190,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn names_are_resolved_by_the_system() {
-        let target: Target = "localhost:9000".parse().unwrap();
+        let target = target(&["localhost"]);
         let addresses = target.resolve().await.unwrap();
         assert!(!addresses.is_empty());
         let are_ours = addresses.iter().all(|address| address.ip.is_loopback());
@@ -203,34 +156,21 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_peer_is_refused() {
-        for (text, error) in [
-            ("", TargetParseError::NoPort),
-            ("host", TargetParseError::NoPort),
-            ("[::1]", TargetParseError::NoPort),
-            ("::1", TargetParseError::Brackets),
-            ("::1:9000", TargetParseError::Brackets),
-            ("[host]:9000", TargetParseError::Brackets),
-            ("[127.0.0.1]:9000", TargetParseError::Brackets),
-            ("[::1:9000", TargetParseError::Brackets),
+    fn link_local_addresses_need_their_interface() {
+        let target = |host: &str| Target::new(vec![host.to_owned()], 9000);
+        assert!(target("host").is_ok());
+        for (host, error) in [
             (
-                "[fe80::1]:9000",
-                TargetParseError::Address(AddressParseError::NoZone("fe80::1".parse().unwrap())),
+                "fe80::1",
+                AddressParseError::NoZone("fe80::1".parse().unwrap()),
             ),
             (
-                "[fe80::1%no-such]:9000",
-                TargetParseError::Address(AddressParseError::NoInterface("no-such".into())),
+                "fe80::1%no-such",
+                AddressParseError::NoInterface("no-such".into()),
             ),
-            ("host:", TargetParseError::InvalidPort),
-            ("host:0", TargetParseError::InvalidPort),
-            ("host:65536", TargetParseError::InvalidPort),
-            ("host:-1", TargetParseError::InvalidPort),
-            (":9000", TargetParseError::NoHost),
-            ("a,,b:9000", TargetParseError::NoHost),
+            ("2001:db8::1%lo", AddressParseError::NeedlessZone),
         ] {
-            assert_eq!(text.parse::<Target>(), Err(error), "{text}");
+            assert_eq!(target(host), Err(error), "{host}");
         }
-        let many = format!("{}h:1", "h,".repeat(300));
-        assert_eq!(many.parse::<Target>(), Err(TargetParseError::TooManyHosts));
     }
 }

@@ -29,7 +29,9 @@ pub enum StartProblem {
     PortInUse,
     /// Another socket holds the UDP port that is to carry the SCTP packets (RFC 6951).
     #[error(
-        "UDP port {0}, which carries its SCTP packets, is in use: stop the program that holds it or choose another encapsulation port"
+        "UDP port {0}, which carries its SCTP packets, is in use{by}: stop that program or choose another port \
+         (--encapsulation-port, in a file sctp.encapsulation_port)",
+        by = held_by(*.0)
     )]
     EncapsulationPortInUse(u16),
     /// SCTP right on IP needs a privilege.
@@ -54,6 +56,10 @@ pub enum StartProblem {
     /// Anything else that the system said.
     #[error("{0}")]
     Io(io::Error),
+}
+
+fn held_by(port: u16) -> String {
+    udp_net::port_holder(port).map_or_else(String::new, |holder| format!(" by {holder}"))
 }
 
 impl StartProblem {

@@ -13,7 +13,7 @@ use sip::Transport;
 use crate::pcap::{self, PcapOptions};
 use crate::perf::output::{check_writable, write};
 use crate::terminal::complain;
-use crate::values::{count, duration, percentage, positive, transport};
+use crate::values::{count, duration, percentage, positive, positive_duration, transport};
 use crate::{fail, interrupts, logging};
 
 /// Make calls through a proxy over UDP, TCP and SCTP on a lossy network.
@@ -29,9 +29,9 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| count(text, 1..=10_000).map(|users| users as u32))]
     users: u32,
 
-    /// Length of a run in seconds [default: 15]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive, conflicts_with = "calls")]
-    seconds: Option<f64>,
+    /// Length of a run [default: 15s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = positive_duration, conflicts_with = "calls")]
+    seconds: Option<Duration>,
 
     /// End a run after this number of calls
     #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 1..=u64::MAX))]
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         users: arguments.users,
         end: match (arguments.calls, arguments.seconds) {
             (Some(calls), _) => End::Calls(calls),
-            (None, Some(seconds)) => End::Seconds(seconds),
+            (None, Some(time)) => End::Seconds(time.as_secs_f64()),
             (None, None) => Options::default().end,
         },
         rate: arguments.rate,

@@ -15,7 +15,9 @@ use report::{Cell, Column, Document, Machine, Row, Table};
 use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use serde::Serialize;
 
+use crate::output_style::shows_progress;
 use crate::perf::output::{check_writable, print, width, write};
+use crate::target::flooded;
 use crate::values::{count, ports_without_udp};
 use crate::{fail, interrupts, logging};
 
@@ -37,7 +39,7 @@ pub(crate) struct Arguments {
     kind: Kind,
 
     /// The listener's address and SCTP port
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", value_parser = flooded)]
     target: SocketAddr,
 
     /// Packets in all, including answers to the target
@@ -160,7 +162,10 @@ fn flood(arguments: &Arguments, limits: Limits, interrupted: &AtomicBool) -> any
         probe: !arguments.no_client,
     };
     let before = arguments.pid.map(watched).transpose()?;
-    let bar = ProgressBar::new(limits.count());
+    let bar = match shows_progress() {
+        true => ProgressBar::new(limits.count()),
+        false => ProgressBar::hidden(),
+    };
     let report = send(&config, |sent| {
         bar.set_position(sent);
         !interrupted.load(Ordering::Relaxed)

@@ -1,8 +1,8 @@
 //! Where log lines go and which.
 
 use std::fmt;
-use std::io::IsTerminal;
 
+use crate::output_style::{has_colors, is_quiet};
 use crate::terminal::complain;
 use ::proxy::config::{LOG_LEVELS, LogFormat, LogSettings, is_log_level};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
@@ -19,7 +19,7 @@ pub(crate) fn start(level: &'static str) {
         .with_env_filter(filter(None, level, &settings))
         .with_writer(std::io::stderr)
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(has_colors())
         .init();
     complain_about_variable();
 }
@@ -48,8 +48,7 @@ pub(crate) fn start_in_background(
     // The handles are of different types, and do the same.
     let handle = match settings.format {
         LogFormat::Text => {
-            let is_terminal = std::io::stderr().is_terminal();
-            let builder = builder.with_ansi(is_terminal).with_filter_reloading();
+            let builder = builder.with_ansi(has_colors()).with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
             LogHandle::new(option, move |filter| handle.reload(filter).is_ok())
@@ -129,6 +128,7 @@ const DEFAULT: &str = "info";
 
 fn filter(option: Option<&str>, level: &str, settings: &LogSettings) -> EnvFilter {
     let variable = std::env::var(VARIABLE).ok();
+    let level = if is_quiet() { "error" } else { level };
     let wanted = choose(option, variable.as_deref(), settings).unwrap_or(level);
     EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(level))
 }

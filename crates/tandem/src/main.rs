@@ -6,6 +6,7 @@ mod capture;
 mod completions;
 mod demo;
 mod flood;
+mod hidden_input;
 mod interrupts;
 mod lab;
 mod load;
@@ -13,12 +14,14 @@ mod logging;
 mod m3ua;
 mod man;
 mod net;
+mod output_style;
 mod pcap;
 mod perf;
 mod phone;
 mod proxy;
 mod proxy_users;
 mod sctp;
+mod target;
 mod terminal;
 mod traffic;
 mod usage;
@@ -27,6 +30,7 @@ mod values;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use output_style::OutputStyle;
 use terminal::complain;
 
 /// A proxy allocates dozens of times a message, and frees on other threads than it has allocated on.
@@ -39,6 +43,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+
+    #[command(flatten)]
+    style: OutputStyle,
 }
 
 const EXAMPLES: &str = "\
@@ -57,7 +64,8 @@ Examples:
   tandem net up router                       a network emulator: hosts, a router, impaired links
   tandem lab run all                         published transport experiments, on a virtual clock
 
-Exit status: 0 done, 1 failure, 2 usage error.";
+Targets are written [TRANSPORT:]HOST[:PORT] or as SIP URIs, times in seconds or with a unit (500ms,
+2min). Exit status: 0 done, 1 failure, 2 usage error.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -89,6 +97,9 @@ enum Command {
 struct CaptureArguments {
     #[command(subcommand)]
     command: CaptureCommand,
+
+    #[command(flatten)]
+    style: OutputStyle,
 }
 
 #[derive(Debug, Subcommand)]
@@ -106,18 +117,22 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|command| command == "capture")
-    {
-        let CaptureCommand::Capture(arguments) = CaptureArguments::parse().command;
+    let arguments: Vec<_> = std::env::args_os().collect();
+    output_style::prepare(&arguments);
+    let arguments = output_style::behind(arguments);
+    if arguments.get(1).is_some_and(|command| command == "capture") {
+        let CaptureArguments { command, style } = CaptureArguments::parse_from(arguments);
+        style.apply();
+        let CaptureCommand::Capture(arguments) = command;
         return capture::run(arguments);
     }
-    let arguments = match perf::spelled_out(load::spelled_out(std::env::args_os())) {
+    let arguments = match perf::spelled_out(load::spelled_out(arguments)) {
         Ok(arguments) => arguments,
         Err(reason) => usage::error(&["perf"], &reason),
     };
-    match Arguments::parse_from(arguments).command {
+    let Arguments { command, style } = Arguments::parse_from(arguments);
+    style.apply();
+    match command {
         Command::Capture(arguments) => capture::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),

@@ -19,6 +19,7 @@ use sip_net::Listen;
 use ua::{AccountConfig, Credentials};
 
 use crate::terminal::{complain, escaped};
+use crate::target::{outbound_proxy, served_at};
 use crate::values::duration;
 use crate::{fail, interrupts, usage};
 
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
 
     /// Send requests to this URI first, such as sip:127.0.0.1:5060;transport=sctp
-    #[arg(long, value_name = "URI")]
+    #[arg(long, value_name = "URI", value_parser = outbound_proxy)]
     via: Option<String>,
 
     /// Transport of URIs that name none: udp, tcp, tls, sctp, tls-sctp, ws or wss
@@ -56,7 +57,7 @@ pub(crate) struct Arguments {
     encapsulation_port: u16,
 
     /// Listen here for calls that come without a proxy, such as udp:127.0.0.1:5070; may be repeated
-    #[arg(long, value_name = "TRANSPORT:IP[:PORT]")]
+    #[arg(long, value_name = "TRANSPORT:IP[:PORT]", value_parser = served_at)]
     listen: Vec<Listen>,
 
     /// Register
@@ -294,7 +295,7 @@ fn accounts(
     };
     let user = sip_uri(user)?;
     let mut account = AccountConfig::new(user.clone());
-    account.outbound_proxy = arguments.via.as_deref().map(sip_uri).transpose()?;
+    account.outbound_proxy.clone_from(&arguments.via);
     let password = match &arguments.password_file {
         Some(path) => Some(read_password(path).map_err(|error| error.to_string())?),
         None => arguments.password.clone(),

@@ -21,6 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::perf::output::{is_cut, print};
+use crate::target::associated;
 use crate::values::{count, duration, ports_without_udp};
 use crate::{fail, logging};
 
@@ -67,7 +68,7 @@ struct Connect {
     ///
     /// Several hosts are several addresses of one peer, the first being the primary; the peer may announce more.
     /// Names are resolved by the system. An IPv6 link-local address has its interface with it: [fe80::1%eth0]:9000.
-    #[arg(value_name = "HOST[,HOST…]:PORT")]
+    #[arg(value_name = "HOST[,HOST…]:PORT", value_parser = associated)]
     target: Option<Target>,
 
     /// Local SCTP port; 0 chooses a free one

@@ -19,3 +19,6 @@ pub(crate) fn error(names: &[&str], reason: &str) -> ! {
     }
     command.error(ErrorKind::ValueValidation, reason).exit()
 }
+
+#[cfg(test)]
+mod tests;

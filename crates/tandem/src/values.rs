@@ -1,8 +1,9 @@
 //! How values are written on the command line.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
-pub(crate) use link::words::{duration, percentage};
+pub(crate) use link::words::percentage;
 use sip::Transport;
 
 /// Reads a number above zero.
@@ -13,12 +14,23 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a time above zero in seconds: `3`, or with a unit: `3s`, `1min`.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    let with_unit = duration(text).map(|duration| duration.as_secs_f64());
-    match with_unit {
-        Ok(seconds) if seconds > 0.0 => Ok(seconds),
-        _ => positive(text),
+/// Reads a time: with a unit (`20ms`, `1.5s`, `2min`), or a number alone, which is of seconds.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse::<f64>()
+        && let Ok(duration) = Duration::try_from_secs_f64(seconds)
+    {
+        return Ok(duration);
+    }
+    link::words::duration(text).map_err(|_| {
+        format!("\"{text}\" is not a time: seconds, or a number with its unit, are expected, such as 5, 20ms or 1.5s")
+    })
+}
+
+/// Reads a time above zero.
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text) {
+        Ok(Duration::ZERO) => Err(format!("\"{text}\" is not a time above zero")),
+        read => read,
     }
 }
 
@@ -66,13 +78,24 @@ mod tests {
     }
 
     #[test]
-    fn seconds_have_a_unit_or_none() {
-        for (text, expected) in [("3", 3.0), ("3s", 3.0), ("0.5", 0.5), ("500ms", 0.5)] {
-            assert_eq!(seconds(text), Ok(expected), "{text}");
+    fn a_time_without_a_unit_is_of_seconds() {
+        for (text, milliseconds) in [
+            ("3", 3000),
+            ("3s", 3000),
+            ("0.5", 500),
+            ("500ms", 500),
+            ("2min", 120_000),
+            ("1h 30min", 5_400_000),
+        ] {
+            let expected = Duration::from_millis(milliseconds);
+            assert_eq!(duration(text), Ok(expected), "{text}");
+            assert_eq!(positive_duration(text), Ok(expected), "{text}");
         }
-        for wrong in ["0", "0s", "-1", "x"] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
+        for wrong in ["-1", "x", "", "inf", "NaN", "1e300", "3 parsecs"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(positive_duration("0").is_err() && positive_duration("0s").is_err());
     }
 
     #[test]

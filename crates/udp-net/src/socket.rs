@@ -21,6 +21,7 @@ use crate::options::{
     allow_fragmentation, forbid_fragmentation, leave_unrequested_out, leave_unstamped,
 };
 use crate::pending::{Tried, send_past_errors};
+use crate::port_holder::port_holder;
 use crate::registration::watch;
 use crate::send_many::send_many;
 use crate::stamps::Stamps;
@@ -177,11 +178,21 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The kernel's, with the address in its text; and when it is not called within a tokio runtime.
+    /// The kernel's, with the address in its text, and the program that has the port if it is in use; and when it is not
+    /// called within a tokio runtime.
     pub fn bind(address: SocketAddr, config: UdpConfig) -> io::Result<Self> {
         tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
-        Self::open(address, config)
-            .map_err(|error| io::Error::new(error.kind(), format!("UDP {address}: {error}")))
+        Self::open(address, config).map_err(|error| {
+            let holder = match error.kind() {
+                io::ErrorKind::AddrInUse => port_holder(address.port()),
+                _ => None,
+            };
+            let text = match holder {
+                Some(holder) => format!("UDP {address} is in use by {holder}"),
+                None => format!("UDP {address}: {error}"),
+            };
+            io::Error::new(error.kind(), text)
+        })
     }
 
     /// The address that the socket is bound to, with its real port.

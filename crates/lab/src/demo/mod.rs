@@ -16,6 +16,7 @@ use sip::Transport;
 use sip_net::Tap;
 use tokio::task::JoinSet;
 
+use crate::progress::is_hidden;
 use condition::Condition;
 
 pub use options::{Associations, End, Options};
@@ -160,6 +161,7 @@ fn plan(options: &Options) -> Vec<Condition> {
 fn progress(options: &Options, alone: usize, together: usize) -> ProgressBar {
     const TICK: Duration = Duration::from_millis(100);
     let bar = match options.end {
+        _ if is_hidden() => ProgressBar::hidden(),
         End::Seconds(seconds) => {
             let turns = alone + usize::from(together > 0);
             let total = Duration::from_secs_f64(seconds * turns as f64);

@@ -11,6 +11,7 @@ use sip_net::SipNetConfig;
 use super::background::Background;
 use super::plan::TaskKind;
 use super::traces::Traces;
+use super::twins::TwinPlan;
 use crate::engine::EngineConfig;
 use crate::media::{Clip, Mode};
 use crate::record::Record;
@@ -69,6 +70,8 @@ pub struct GeneratorConfig {
     /// Where each worker puts the records of what has ended, many at a time. Where nobody takes them, workers
     /// wait.
     pub records: Option<SyncSender<Vec<Record>>>,
+    /// Other generators that commands are exchanged with, of which scripts say what. There is one worker then.
+    pub twins: Option<TwinPlan>,
     /// Where messages, failures and the words of scenarios are written down.
     pub traces: Option<Arc<Traces>>,
     /// How long an interval of the series in the statistics is.
@@ -100,6 +103,7 @@ impl Default for GeneratorConfig {
             background: None,
             media: None,
             records: None,
+            twins: None,
             traces: None,
             interval: Duration::from_secs(1),
             seed: 0,

@@ -17,6 +17,9 @@ pub enum LoadError {
     /// A socket could not be opened.
     #[error("cannot open a socket: {0}")]
     Socket(#[from] io::Error),
+    /// Another generator cannot be told a command.
+    #[error("{0}")]
+    Commands(io::Error),
     /// The target cannot be connected to, and trying again would not help.
     #[error("cannot connect to {transport}:{target}: {source}")]
     Connect {

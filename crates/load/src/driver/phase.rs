@@ -203,6 +203,11 @@ impl Phase {
         }
     }
 
+    /// A command of another generator has begun an attempt.
+    pub(super) fn note_commanded(&mut self, now: Instant) {
+        self.begun.push(now);
+    }
+
     /// When there is something to begin, or to end, next.
     pub(super) fn next(&self) -> Option<Instant> {
         let next = match (&self.activity, self.stopped) {

@@ -19,6 +19,7 @@ use super::error::LoadError;
 use super::media::CallsWithMedia;
 use super::population::Population;
 use super::traces::Traces;
+use super::twins::Twins;
 use super::users::Users;
 use super::{setup, worker};
 use crate::arrivals::Share;
@@ -86,6 +87,16 @@ pub(super) fn start_worker(
     if let Some(media) = &media {
         users.engine.set_media(Box::new(media.clone()));
     }
+    let twins = match &config.twins {
+        Some(plan) => match Twins::open(plan, setup.carrier.waker()) {
+            Ok(twins) => Some(twins),
+            Err(error) => {
+                sender.send(Err(error.into())).ok();
+                return;
+            }
+        },
+        None => None,
+    };
     let (commands, obeyed) = mpsc::channel();
     let built = Built {
         mailbox: Mailbox::new(commands, setup.carrier.waker()),
@@ -109,6 +120,7 @@ pub(super) fn start_worker(
         coalescing,
         transport: config.transport,
         has_second: config.second_target.is_some(),
+        twins,
         rng,
     });
 }
@@ -130,8 +142,8 @@ const MOST_USERS: u32 = 100_000_001;
 
 /// How many workers there are.
 pub(super) fn workers(config: &GeneratorConfig) -> u32 {
-    // Listeners of `sip_net` do not share their address with others.
-    if setup::is_listening(config) && !setup::is_plain(config) {
+    // A command does not say which worker has its call. Listeners of `sip_net` do not share their address with others.
+    if config.twins.is_some() || (setup::is_listening(config) && !setup::is_plain(config)) {
         return 1;
     }
     let wanted = match config.workers {

@@ -1,5 +1,6 @@
 //! One worker: a thread with an engine, connections of its own, and a share of the schedule.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,10 +16,12 @@ use super::command::{Command, Reply, Report};
 use super::error::LoadError;
 use super::media::CallsWithMedia;
 use super::phase::{Phase, Progress};
-use super::plan::TaskKind;
+use super::plan::{LoadPlan, Peers, Task, TaskKind};
 use super::population::Population;
+use super::twins::Twins;
 use super::usage;
 use super::users::Users;
+use crate::engine::NewSession;
 use crate::record::Record;
 use crate::statistics::Statistics;
 
@@ -48,6 +51,8 @@ pub(super) struct Parts {
     pub(super) transport: Transport,
     /// Whether there is a second next hop.
     pub(super) has_second: bool,
+    /// Other generators.
+    pub(super) twins: Option<Twins>,
     pub(super) rng: ChaCha12Rng,
 }
 
@@ -66,6 +71,7 @@ pub(super) fn run(parts: Parts) {
         coalescing,
         transport,
         has_second,
+        twins,
         rng,
     } = parts;
     let mut worker = Worker {
@@ -82,6 +88,9 @@ pub(super) fn run(parts: Parts) {
         coalescing,
         transport,
         has_second,
+        twins,
+        plan: None,
+        commanded: 0,
         rng,
     };
     if worker.open(&mut carrier, connect_by) {
@@ -109,6 +118,11 @@ struct Worker {
     longest_turn: Duration,
     transport: Transport,
     has_second: bool,
+    twins: Option<Twins>,
+    /// What the run does.
+    plan: Option<Arc<LoadPlan>>,
+    /// How many attempts were begun by commands.
+    commanded: u32,
     rng: ChaCha12Rng,
 }
 
@@ -177,11 +191,16 @@ impl Worker {
                 // What ended is none of what is begun now.
                 self.take_records(now);
             }
+            self.take_commands(now);
             // What was due has taken its time.
             let now = Instant::now();
             let engine = &mut self.users.engine;
             let progress = self.phase.turn(now, engine, &mut self.statistics);
             self.take_records(now);
+            if let Err(error) = self.send_commands() {
+                self.reply(Reply::Failed(LoadError::Commands(error)));
+                return;
+            }
             carrier.flush(&mut self.users);
             self.phase.note_begun(Instant::now(), &mut self.statistics);
             if progress == Progress::Done && !self.reply(Reply::Done) {
@@ -209,6 +228,10 @@ impl Worker {
                 Some(until.map_or(latest, |until| until.min(latest))),
                 &mut self.users,
             );
+            if let Err(error) = self.send_commands() {
+                self.reply(Reply::Failed(LoadError::Commands(error)));
+                return;
+            }
             self.take_records(now);
             if carrier.is_stopped() {
                 self.reply(Reply::Failed(LoadError::Stopped));
@@ -266,6 +289,7 @@ impl Worker {
                 let engine = &mut self.users.engine;
                 let tasks = plan.tasks.iter().map(|task| task.kind);
                 self.longest_turn = self.coalescing.longest(tasks);
+                self.plan = Some(Arc::clone(&plan));
                 match Phase::run(now, started, &plan, self.population, rng, engine) {
                     Ok(phase) => self.phase = phase,
                     Err(error) => return self.reply(Reply::Failed(error.into())),
@@ -297,6 +321,50 @@ impl Worker {
             Command::Shutdown => return false,
         }
         true
+    }
+
+    /// Hands on what other generators say. What is for no call begins one, where a script begins so.
+    fn take_commands(&mut self, now: Instant) {
+        let Some(twins) = &self.twins else { return };
+        while let Some(command) = twins.poll() {
+            let engine = &mut self.users.engine;
+            if engine.handle_command(now, &command).is_ok() {
+                continue;
+            }
+            let task = self.plan.as_ref().and_then(|plan| plan.tasks.first());
+            let Some(Task {
+                kind: TaskKind::Script(script),
+                peers,
+                ..
+            }) = task
+            else {
+                continue;
+            };
+            let callers = self.population.callers;
+            let user = callers.first + callers.step * (self.commanded % callers.count.max(1));
+            let peer = match peers {
+                Peers::Opposite => user + self.population.all_callers,
+                Peers::Range { first, count } => first + self.commanded % count.max(&1),
+            };
+            let session = NewSession {
+                script: *script,
+                user,
+                peer,
+            };
+            if engine.begin_commanded(now, session, &command).is_ok() {
+                self.commanded = self.commanded.wrapping_add(1);
+                self.phase.note_commanded(now);
+            }
+        }
+    }
+
+    fn send_commands(&mut self) -> std::io::Result<()> {
+        while let Some(command) = self.users.engine.poll_command() {
+            if let Some(twins) = &mut self.twins {
+                twins.send(&command)?;
+            }
+        }
+        Ok(())
     }
 
     fn take_records(&mut self, now: Instant) {

@@ -1,6 +1,7 @@
 //! Working on variables and taking times.
 
 use super::authentication::proves;
+use super::commands::Command;
 use super::distribution::draw;
 use super::ending::MOST_TRACES;
 use super::received::Received;
@@ -124,6 +125,11 @@ impl Engine {
                 let value = self.variable(index, *variable).map(url_decoded);
                 self.set_variable(script, index, *variable, value);
             }
+            Action::Command { to, text } => {
+                let octets = self.text(script, index, text, trigger);
+                let to = to.clone();
+                self.send_command(Command { to, octets });
+            }
             Action::Media(action) => self.media.act(index, action),
             Action::Fail => return Err(Failed(Failure::Check)),
             Action::Log { text, is_warning } => {
@@ -223,7 +229,7 @@ impl Engine {
                 .and_then(|session| Received::read(&session.last).ok());
             let message = trigger.message.or(kept.as_ref());
             let text = match within {
-                Within::Message => message.map(|message| message.octets),
+                Within::Message => message.map(Received::text),
                 Within::Body => message.map(|message| message.body),
                 Within::Line { begin, occurrence } => message.and_then(|message| {
                     let lines = message.octets.split(|octet| *octet == b'\n').skip(1);

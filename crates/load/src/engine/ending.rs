@@ -55,6 +55,7 @@ impl Engine {
         self.write_record(script, index, outcome, ended);
         if let Outcome::Failed(failure) = outcome {
             self.note_failure(script, index, failure, trigger);
+            self.abort_others(script, index);
         }
         self.release_user(script, index, outcome, now);
         if outcome == Outcome::Unfinished {
@@ -268,7 +269,7 @@ impl Engine {
         }
     }
 
-    fn call_id(&self, script: &Script, index: u32) -> Option<CallId> {
+    pub(super) fn call_id(&self, script: &Script, index: u32) -> Option<CallId> {
         let session = self.sessions.get(index)?;
         Some(if !session.dialog.call_id.is_empty() {
             CallId::read(session.dialog.get(session.dialog.call_id))

@@ -56,6 +56,7 @@ mod actions;
 mod authentication;
 mod buffers;
 mod call_ids;
+mod commands;
 mod config;
 mod connections;
 mod counters;
@@ -101,6 +102,7 @@ use crate::record::{Failure, Outcome, Party, Record};
 use crate::script::{Kind, Script, ScriptId};
 use crate::trace::Trace;
 
+pub use commands::{Command, NoSuchCall};
 pub use config::{Connection, ConnectionId, EngineConfig, RegistrationPlan, Timers, UserRange};
 pub use counters::Counters;
 pub use directory::{Directory, Listed};
@@ -141,6 +143,7 @@ pub struct Engine {
     transmits: TransmitQueue,
     records: VecDeque<Record>,
     traces: VecDeque<Trace>,
+    commands: VecDeque<Command>,
     step_counts: StepCounts,
     buffers: Buffers,
     counters: Counters,
@@ -211,6 +214,7 @@ impl Engine {
             transmits: TransmitQueue::default(),
             records: VecDeque::new(),
             traces: VecDeque::new(),
+            commands: VecDeque::new(),
             step_counts: StepCounts::default(),
             buffers: Buffers::default(),
             counters: Counters::default(),
@@ -265,7 +269,9 @@ impl Engine {
         self.counters.received += 1;
         self.counters.received_octets += octets.len() as u64;
         let message = match Received::read(octets) {
-            Ok(message) if self.connections.get(connection).is_some() => message,
+            Ok(message) if !message.is_command && self.connections.get(connection).is_some() => {
+                message
+            }
             _ => {
                 self.counters.malformed += 1;
                 return;
@@ -506,6 +512,22 @@ impl Engine {
     ) -> Result<(), NotBegun> {
         let script = self.scripts.sending(script_id).map(Arc::clone);
         let script = script.ok_or(NotBegun::NoScript)?;
+        let index = self.allocate(now, due, (script_id, &script), place, peer, cause)?;
+        self.advance(&script, index, &Trigger::at(now));
+        self.end_turn(&script, index, now);
+        Ok(())
+    }
+
+    /// A session for the user at a place, whose script has not begun.
+    fn allocate(
+        &mut self,
+        now: Time,
+        due: Time,
+        (script_id, script): (ScriptId, &Script),
+        place: u32,
+        peer: u32,
+        cause: Cause,
+    ) -> Result<u32, NotBegun> {
         let is_registration = *script.kind() == Kind::Registration;
         let user = self.users.get(place).ok_or(NotBegun::NoSuchUser)?;
         let own = user.connection().ok_or(NotBegun::NotConnected)?;
@@ -553,9 +575,7 @@ impl Engine {
         if *script.kind() == Kind::Call {
             self.media.begin(index, Party::Caller);
         }
-        self.advance(&script, index, &Trigger::at(now));
-        self.end_turn(&script, index, now);
-        Ok(())
+        Ok(index)
     }
 
     /// Notes which connection a session is on, where that is one that can be lost.

@@ -26,7 +26,12 @@ pub(super) struct Received<'a> {
     pub(super) min_expires: Option<&'a [u8]>,
     pub(super) is_challenge: bool,
     pub(super) body: &'a [u8],
+    /// Whether it is none of SIP's, but a [command](super::commands).
+    pub(super) is_command: bool,
 }
+
+/// What stands before a command, so that it is read as a message is. No message begins with the first octet.
+const COMMAND: &[u8] = b"\x1bCOMMAND sip:twin SIP/2.0\r\n";
 
 /// The values of the fields of a name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +71,8 @@ impl<'a> Received<'a> {
             .position(|octet| !matches!(octet, b'\r' | b'\n'))
             .ok_or(Unreadable)?;
         let octets = octets.get(start..).unwrap_or_default();
-        let (start, mut scanner) = Scanner::new(octets).map_err(|_| Unreadable)?;
+        let is_command = octets.starts_with(COMMAND);
+        let (start, mut scanner) = Scanner::new(scanned(octets)).map_err(|_| Unreadable)?;
         let mut vias = Fields::default();
         let mut record_routes = Fields::default();
         let (mut from, mut to, mut call_id, mut cseq) = (None, None, None, None);
@@ -87,13 +93,23 @@ impl<'a> Received<'a> {
                 _ => {}
             }
         }
+        if is_command {
+            // Of a message it has no more than the Call-ID.
+            cseq = cseq.or(Some((&b""[..], (0, Method::from_name("COMMAND")))));
+            from = from.or(Some(b""));
+            to = to.or(Some(b""));
+        }
         let (cseq_value, (cseq, cseq_method)) = cseq.ok_or(Unreadable)?;
-        if let StartLine::Request { method, .. } = &start
+        if !is_command
+            && let StartLine::Request { method, .. } = &start
             && *method != cseq_method
         {
             return Err(Unreadable);
         }
-        let top_via = list_values(vias.first().ok_or(Unreadable)?).next();
+        let top_via = match vias.first() {
+            None if is_command => None,
+            first => list_values(first.ok_or(Unreadable)?).next(),
+        };
         Ok(Received {
             octets,
             start,
@@ -113,7 +129,59 @@ impl<'a> Received<'a> {
             min_expires,
             is_challenge,
             body: scanner.body(),
+            is_command,
         })
+    }
+
+    /// A command as [`read`](Received::read) takes it: with line ends of SIP, and an empty line behind the fields. A Call-ID
+    /// may have something before `///`, which is the sender's alone.
+    pub(super) fn text_of_command(octets: &[u8]) -> Vec<u8> {
+        let mut text = COMMAND.to_vec();
+        let command = String::from_utf8_lossy(octets);
+        let mut is_body = false;
+        for line in command.split_inclusive('\n') {
+            is_body |= line.trim().is_empty();
+            if is_body {
+                break;
+            }
+            let field = line.trim_end();
+            let is_call_id = |name: &str| Name::parse(name.trim()) == Name::CallId;
+            match field.split_once(':') {
+                Some((name, value)) if is_call_id(name) => {
+                    let value = value.rsplit("///").next().unwrap_or_default();
+                    text.extend_from_slice(format!("{name}: {}", value.trim()).as_bytes());
+                }
+                _ => text.extend_from_slice(field.as_bytes()),
+            }
+            text.extend_from_slice(b"\r\n");
+        }
+        text.extend_from_slice(b"\r\n");
+        let ends = [&b"\r\n\r\n"[..], b"\n\n"];
+        let body = ends.iter().find_map(|end| {
+            let at = memchr::memmem::find(octets, end)?;
+            octets.get(at + end.len()..)
+        });
+        text.extend_from_slice(body.unwrap_or_default());
+        text
+    }
+
+    /// Its text: of a command, what has been sent.
+    pub(super) fn text(&self) -> &'a [u8] {
+        self.octets.strip_prefix(COMMAND).unwrap_or(self.octets)
+    }
+
+    /// Whether it is a command that says that the call has been given up at the other side.
+    pub(super) fn aborts_call(&self) -> bool {
+        let mut aborts = false;
+        self.each_named("internal-cmd", |value| {
+            aborts |= value.trim_ascii() == b"abort_call";
+        });
+        self.is_command && aborts
+    }
+
+    /// The name of the generator that has sent a command, where it says so.
+    pub(super) fn sender(&self) -> &'a [u8] {
+        self.from.trim_ascii()
     }
 
     /// The status of a response.
@@ -181,7 +249,7 @@ impl<'a> Received<'a> {
     /// Goes over the values of the fields of any name, long or compact, in any case.
     pub(super) fn each_named(&self, name: &str, mut visit: impl FnMut(&'a [u8])) {
         let wanted = Name::parse(name);
-        let Ok((_, mut scanner)) = Scanner::new(self.octets) else {
+        let Ok((_, mut scanner)) = Scanner::new(scanned(self.octets)) else {
             return;
         };
         while let Ok(Some(field)) = scanner.next_field() {
@@ -190,6 +258,14 @@ impl<'a> Received<'a> {
                 visit(field.value());
             }
         }
+    }
+}
+
+/// A message, and of a command what is read as one.
+fn scanned(octets: &[u8]) -> &[u8] {
+    match octets.starts_with(COMMAND) {
+        true => octets.get(1..).unwrap_or_default(),
+        false => octets,
     }
 }
 
@@ -270,6 +346,30 @@ mod tests {
         assert_eq!(found.len(), 20);
         assert_eq!(found[19], b"SIP/2.0/UDP h19");
         assert_eq!((received.tag_of_to(), received.branch()), (None, &b""[..]));
+    }
+
+    #[test]
+    fn commands_have_a_call_id_and_no_more() {
+        for (text, body) in [
+            ("Call-ID: 7@a\r\nFrom: m\r\nX: y\r\n\r\nv=0", "v=0"),
+            ("call-id: 3pcc///7@a\nFrom: m\nx: y\n\nv=0\n", "v=0\n"),
+            ("i:7@a\r\nFrom: m\r\nX: y", ""),
+        ] {
+            let text = Received::text_of_command(text.as_bytes());
+            let command = Received::read(&text).expect("a command");
+            assert!(command.is_command && !command.aborts_call());
+            assert_eq!(command.call_id, b"7@a");
+            assert_eq!(command.sender(), b"m");
+            assert_eq!(command.body, body.as_bytes());
+            let mut found = Vec::new();
+            command.each_named("x", |value| found.push(value));
+            assert_eq!(found, [b"y"]);
+            assert!(!command.text().starts_with(b"\x1b"));
+        }
+        let abort = Received::text_of_command(b"call-id: 7\ninternal-cmd: abort_call\n\n");
+        assert!(Received::read(&abort).unwrap().aborts_call());
+        assert!(Received::read(&Received::text_of_command(b"From: m\r\n\r\n")).is_err());
+        assert!(Received::read(&Received::text_of_command(b"\xff")).is_err());
     }
 
     #[test]

@@ -89,7 +89,17 @@ pub(super) fn write_text(
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
-    write_parts(text, context, state, out, start);
+    let lengths = write_parts(text, context, state, out, start);
+    if lengths.iter().any(Option::is_some) {
+        // A command has a body as a message has.
+        const END: &[u8] = b"\r\n\r\n";
+        let written = out.get(start..).unwrap_or_default();
+        let head = memchr::memmem::find(written, END).map(|end| end + END.len());
+        let length = head.map_or(0, |head| written.len() - head) as i64;
+        for (length_at, offset) in lengths.into_iter().rev().flatten() {
+            insert_length(out, length_at, length.saturating_add(offset));
+        }
+    }
 }
 
 /// Puts the length of the body where room was left for it, and closes the gap.
@@ -288,20 +298,18 @@ impl RenderContext<'_> {
             Slot::TableField { table, column, row } => {
                 let field = match row {
                     None => table.field(self.session.number, self.session.user_number, *column),
-                    Some(row) => {
-                        let begin = out.len();
-                        for part in row {
-                            match part {
-                                TemplatePart::Literal(octets) => out.extend_from_slice(octets),
-                                TemplatePart::Slot(slot) => self.write_slot(slot, out),
-                            }
-                        }
-                        let row = out.get(begin..).and_then(number);
-                        out.truncate(begin);
-                        row.and_then(|row| table.field_at(row as u64, *column))
-                    }
+                    Some(row) => self
+                        .row_number(row, out)
+                        .and_then(|row| table.field_at(row, *column)),
                 };
                 out.extend_from_slice(field.unwrap_or_default().as_bytes());
+            }
+            Slot::RowField { column, row } => {
+                // Users are counted from 1.
+                let user = self.row_number(row, out).map(|row| row.saturating_add(1));
+                if let Some(Ok(user)) = user.map(u32::try_from) {
+                    self.write_field(user, *column, out);
+                }
             }
             Slot::Timestamp => write_timestamp(self.time_of_day(), out),
             Slot::UnixSeconds => write_decimal(self.time_of_day().as_secs(), out),
@@ -314,6 +322,20 @@ impl RenderContext<'_> {
             | Slot::Random
             | Slot::RandomBase64(_) => {}
         }
+    }
+
+    /// The number that a text says. Nothing is written.
+    fn row_number(&self, row: &[TemplatePart], out: &mut Vec<u8>) -> Option<u64> {
+        let begin = out.len();
+        for part in row {
+            match part {
+                TemplatePart::Literal(octets) => out.extend_from_slice(octets),
+                TemplatePart::Slot(slot) => self.write_slot(slot, out),
+            }
+        }
+        let row = out.get(begin..).and_then(number);
+        out.truncate(begin);
+        row.map(|row| row as u64)
     }
 
     fn time_of_day(&self) -> Duration {

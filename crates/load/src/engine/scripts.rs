@@ -46,7 +46,8 @@ impl Scripts {
             First::Sends if *script.kind() == Kind::Registration => {
                 self.registration.get_or_insert(id);
             }
-            First::Sends => {}
+            // A command names no script: the run does.
+            First::Sends | First::Commanded => {}
         }
         self.scripts.push(Arc::new(script.clone()));
         id

@@ -90,6 +90,7 @@ impl Engine {
             }
             Step::Do(actions) => {
                 self.set_step(index, next, State::Running);
+                self.count_step(script, index, number, |count| count.done += 1);
                 self.act(script, index, actions, trigger)
             }
             Step::Cancel => {
@@ -332,7 +333,11 @@ fn find_line<'s>(
                     .as_ref()
                     .is_none_or(|method| *method == message.cseq_method)
         }
-        Expected::Request(method) => message.method() == Some(method),
+        Expected::Request(method) => !message.is_command && message.method() == Some(method),
+        Expected::Command { from } => {
+            let is_his = |name: &str| message.sender() == name.as_bytes();
+            message.is_command && from.as_deref().is_none_or(is_his)
+        }
     };
     let here: &[Alternative] = match (session.state, script.step(session.step)) {
         (State::Expecting, Some(Step::Expect(expect))) => &expect.alternatives,

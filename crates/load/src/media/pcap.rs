@@ -51,7 +51,8 @@ pub(super) fn datagrams(file: &[u8]) -> Result<Vec<Captured<'_>>, String> {
         return Err(format!("its link type, {link}, is not supported"));
     }
     let mut found: Vec<Captured<'_>> = Vec::new();
-    let (mut last, mut at) = (None, 0_u64);
+    // The latest time so far: a packet that was captured late belongs to it.
+    let (mut latest, mut at) = (None, 0_u64);
     while let Some((record, behind)) = rest.split_at_checked(16) {
         let length = number(record, 8) as usize;
         let Some((octets, next)) = behind.split_at_checked(length) else {
@@ -64,9 +65,9 @@ pub(super) fn datagrams(file: &[u8]) -> Result<Vec<Captured<'_>>, String> {
         };
         let time = u64::from(number(record, 0)) * 1_000_000_000
             + u64::from(number(record, 4)) * nanoseconds;
-        let gap = time.saturating_sub(last.unwrap_or(time));
+        let gap = time.saturating_sub(latest.unwrap_or(time));
         at += if gap > LONGEST_GAP { 0 } else { gap };
-        last = Some(time);
+        latest = latest.max(Some(time));
         if found.len() >= MOST_PACKETS {
             return Err(format!("it has more than {MOST_PACKETS} packets"));
         }
@@ -149,13 +150,18 @@ pub(super) mod tests {
 
     #[test]
     fn datagrams_are_found_with_their_times() {
-        let file = file(&[(5_000, b"one"), (5_020, b"two"), (4_000, b"three")]);
+        let file = file(&[
+            (5_000, b"one"),
+            (5_020, b"two"),
+            (5_015, b"three"),
+            (5_040, b"four"),
+        ]);
         let found = datagrams(&file).unwrap();
         let payloads: Vec<&[u8]> = found.iter().map(|packet| packet.payload).collect();
-        assert_eq!(payloads, [&b"one"[..], b"two", b"three"]);
+        assert_eq!(payloads, [&b"one"[..], b"two", b"three", b"four"]);
         let times: Vec<u128> = found.iter().map(|packet| packet.at.as_millis()).collect();
-        // A clock that goes back stands still.
-        assert_eq!(times, [0, 20, 20]);
+        // One that was captured late delays nothing.
+        assert_eq!(times, [0, 20, 20, 40]);
     }
 
     #[test]

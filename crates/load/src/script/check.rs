@@ -169,6 +169,14 @@ pub(super) fn check(
         initial: needs_initial(&steps, &anytime),
     };
     let lines = Lines::of(&steps, &anytime);
+    let has_commands = steps.iter().any(|step| match step {
+        Step::Do(actions) => actions.iter().any(is_command),
+        Step::Expect(expect) => expect
+            .alternatives
+            .iter()
+            .any(|one| matches!(one.expected, Expected::Command { .. })),
+        _ => false,
+    });
     Ok(Script {
         name,
         steps,
@@ -184,6 +192,7 @@ pub(super) fn check(
         expects_provisional: false,
         learns_early,
         asks_once: false,
+        has_commands,
         needs,
     })
 }
@@ -192,12 +201,17 @@ fn is_request(alternative: &Alternative) -> bool {
     matches!(alternative.expected, Expected::Request(_))
 }
 
+fn is_command(action: &Action) -> bool {
+    matches!(action, Action::Command { .. })
+}
+
 /// Who begins: the first step that does more than work on variables.
 fn first(steps: &[Step]) -> Result<First, ScriptError> {
-    let first = steps
-        .iter()
-        .enumerate()
-        .find(|(_, step)| !matches!(step, Step::Do(_) | Step::Jump { .. }));
+    let first = steps.iter().enumerate().find(|(_, step)| match step {
+        Step::Do(actions) => actions.iter().any(is_command),
+        Step::Jump { .. } => false,
+        _ => true,
+    });
     let Some((number, Step::Expect(expect))) = first else {
         return Ok(First::Sends);
     };
@@ -206,6 +220,7 @@ fn first(steps: &[Step]) -> Result<First, ScriptError> {
         .iter()
         .find_map(|alternative| match &alternative.expected {
             Expected::Request(method) => Some(First::Waits(method.clone())),
+            Expected::Command { .. } => Some(First::Commanded),
             Expected::Response { .. } => None,
         })
         .ok_or(ScriptError::ResponseFirst { step: number })
@@ -222,7 +237,7 @@ fn kind(steps: &[Step]) -> Option<Kind> {
         sent.into_iter().chain(expected.iter().filter_map(
             |alternative| match &alternative.expected {
                 Expected::Request(method) => Some(method),
-                Expected::Response { .. } => None,
+                Expected::Response { .. } | Expected::Command { .. } => None,
             },
         ))
     });
@@ -347,7 +362,7 @@ fn action_uses_last(action: &Action) -> bool {
         Action::CompareTexts { right, .. } => text_uses_last(right),
         Action::VerifyCredentials { .. } => true,
         Action::Lookup { key, .. } => text_uses_last(key),
-        Action::Log { text, .. } => text_uses_last(text),
+        Action::Log { text, .. } | Action::Command { text, .. } => text_uses_last(text),
         Action::StartTimer(_)
         | Action::StopTimer(_)
         | Action::Unset(_)
@@ -446,7 +461,7 @@ impl Checker {
                     self.text(key)?;
                 }
                 Action::Fail | Action::Media(_) => {}
-                Action::Log { text, .. } => self.text(text)?,
+                Action::Log { text, .. } | Action::Command { text, .. } => self.text(text)?,
                 Action::Require(condition) => self.condition(condition)?,
                 Action::StartTimer(timer) | Action::StopTimer(timer) => self.timer(*timer)?,
                 Action::Unset(variable)
@@ -481,7 +496,7 @@ impl Checker {
         match slot {
             Slot::Variable(variable) | Slot::Fill(_, variable) => self.variable(*variable),
             Slot::Plus(slot, _) => self.slot(slot),
-            Slot::TableField { row: Some(row), .. } => self.text(row),
+            Slot::TableField { row: Some(row), .. } | Slot::RowField { row, .. } => self.text(row),
             Slot::Authorization(Some(login)) => {
                 self.text(&login.username)?;
                 self.text(&login.password)

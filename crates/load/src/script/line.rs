@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::step::{Alternative, Expected, Step, StepNumber, Then};
+use super::step::{Action, Alternative, Expected, Step, StepNumber, Then};
 use super::template::Start;
 
 /// A line of a script.
@@ -43,6 +43,9 @@ impl Display for Line {
     }
 }
 
+/// What a command of another generator is called.
+const COMMAND: &str = "command";
+
 /// The lines of a script, and which is the first one of each step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
@@ -70,6 +73,16 @@ impl Lines {
                     message: String::new(),
                     is_optional: false,
                 }),
+                Step::Do(actions) => {
+                    let is_command = |action: &Action| matches!(action, Action::Command { .. });
+                    if actions.iter().any(is_command) {
+                        lines.lines.push(Line {
+                            kind: LineKind::Sends,
+                            message: COMMAND.to_owned(),
+                            is_optional: false,
+                        });
+                    }
+                }
                 _ => {}
             }
         }
@@ -92,6 +105,7 @@ fn received(alternatives: &[Alternative]) -> impl Iterator<Item = Line> + '_ {
         kind: LineKind::Receives,
         message: match &alternative.expected {
             Expected::Request(method) => method.to_string(),
+            Expected::Command { .. } => COMMAND.to_owned(),
             Expected::Response { statuses, .. } if statuses.start() == statuses.end() => {
                 statuses.start().to_string()
             }

@@ -86,6 +86,7 @@ pub struct Script {
     expects_provisional: bool,
     learns_early: bool,
     asks_once: bool,
+    has_commands: bool,
     /// By step: what is still used of messages that have been received.
     needs: check::Needs,
 }
@@ -108,9 +109,45 @@ pub enum First {
     Sends,
     /// It waits for a request with this method outside of any call, and begins when one comes.
     Waits(Method),
+    /// It waits for a command of another generator, and begins when one comes that is for no call.
+    Commanded,
 }
 
 impl Script {
+    /// Whether it sends or waits for commands of other generators.
+    pub fn has_commands(&self) -> bool {
+        self.has_commands
+    }
+
+    /// Names of the generators that it sends commands to.
+    pub fn command_targets(&self) -> impl Iterator<Item = &str> {
+        let actions = self.steps.iter().flat_map(|step| match step {
+            Step::Do(actions) => actions.as_slice(),
+            _ => &[],
+        });
+        actions.filter_map(|action| match action {
+            Action::Command { to, .. } => to.as_deref(),
+            _ => None,
+        })
+    }
+
+    /// Whether its first command is one that it sends.
+    pub fn commands_first(&self) -> bool {
+        let of_step = |step: &Step| match step {
+            Step::Do(actions) => {
+                let is_command = |action: &Action| matches!(action, Action::Command { .. });
+                actions.iter().any(is_command).then_some(true)
+            }
+            Step::Expect(expect) => {
+                let is_command =
+                    |one: &Alternative| matches!(one.expected, Expected::Command { .. });
+                expect.alternatives.iter().any(is_command).then_some(false)
+            }
+            _ => None,
+        };
+        self.steps.iter().find_map(of_step).unwrap_or_default()
+    }
+
     /// Whether it plays something, or sends back what it hears.
     pub fn has_media(&self) -> bool {
         let has_media = |actions: &[Action]| {

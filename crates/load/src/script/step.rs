@@ -200,6 +200,11 @@ pub enum Expected {
     },
     /// A request with this method.
     Request(Method),
+    /// A command of another generator (SIPp's third party call control).
+    Command {
+        /// Of the one with this name; of any without.
+        from: Option<Box<str>>,
+    },
 }
 
 /// Where a run goes on after a message that it has expected.
@@ -303,6 +308,13 @@ pub enum Action {
     UrlEncode(Variable),
     /// Undoes [`Action::UrlEncode`].
     UrlDecode(Variable),
+    /// Tells another generator something (SIPp's third party call control).
+    Command {
+        /// The name of the one; all without.
+        to: Option<Arc<str>>,
+        /// What.
+        text: Text,
+    },
     /// Does something with the call's media.
     Media(MediaAction),
     /// Fails the run where this does not hold.

@@ -1,10 +1,14 @@
 //! Tables of a scenario's own: SIPp's injection files.
 
+use std::collections::HashMap;
+
 /// Rows of fields, of which a session has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     rows: Vec<Vec<Box<str>>>,
     order: RowOrder,
+    /// The first row with each text in its first field.
+    by_key: HashMap<Box<str>, usize>,
 }
 
 /// Which row a session has.
@@ -21,7 +25,17 @@ pub enum RowOrder {
 impl Table {
     /// A table. Without rows it has no fields.
     pub fn new(rows: Vec<Vec<Box<str>>>, order: RowOrder) -> Table {
-        Table { rows, order }
+        let mut by_key = HashMap::with_capacity(rows.len());
+        for (number, row) in rows.iter().enumerate() {
+            if let Some(key) = row.first() {
+                by_key.entry(key.clone()).or_insert(number);
+            }
+        }
+        Table {
+            rows,
+            order,
+            by_key,
+        }
     }
 
     /// A field, by its place in a row, of a session: its number and that of its user are counted from 1.
@@ -44,9 +58,8 @@ impl Table {
 
     /// The first row, counted from 0, with this text in its first field.
     pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
-        let has_key =
-            |row: &Vec<Box<str>>| row.first().is_some_and(|field| field.as_bytes() == key);
-        self.rows.iter().position(has_key)
+        let key = std::str::from_utf8(key).ok()?;
+        self.by_key.get(key).copied()
     }
 }
 
@@ -72,6 +85,9 @@ mod tests {
             (sequential.find(b"c"), sequential.find(b"cc")),
             (Some(2), None)
         );
+        // The first of several rows with a key is found.
+        let twice = [&rows[..], &rows].concat();
+        assert_eq!(Table::new(twice, RowOrder::User).find(b"b"), Some(1));
         assert_eq!(sequential.field(1, 1, 2), None);
         assert_eq!(Table::new(Vec::new(), RowOrder::User).field(1, 1, 0), None);
     }

@@ -159,6 +159,13 @@ pub enum Slot {
         /// Which row.
         row: Option<Text>,
     },
+    /// A column of a row of the file of users.
+    RowField {
+        /// The column, counted from 0.
+        column: u16,
+        /// Which row, counted from 0.
+        row: Text,
+    },
     /// A column of the peer's row.
     PeerField(u16),
     /// The length of the body (`content_length`).
@@ -605,7 +612,7 @@ impl Slot {
             | Slot::Echo(_)
             | Slot::Authorization(Some(_)) => true,
             Slot::Plus(slot, _) => slot.uses_last(),
-            Slot::TableField { row: Some(row), .. } => row
+            Slot::TableField { row: Some(row), .. } | Slot::RowField { row, .. } => row
                 .iter()
                 .any(|part| matches!(part, TemplatePart::Slot(slot) if slot.uses_last())),
             _ => false,
@@ -628,6 +635,7 @@ impl Slot {
                     | Slot::Expires
                     | Slot::Fill(..)
                     | Slot::TableField { .. }
+                    | Slot::RowField { .. }
                     | Slot::Timestamp
                     | Slot::UnixSeconds
                     | Slot::Microseconds

@@ -119,6 +119,9 @@ async fn open_udp(
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let port = Arc::new(UdpPort::bind(SocketAddr::new(any, 0), config.test.window)?);
+    if let Some(tos) = config.test.tos {
+        port.set_tos(tos, server.is_ipv6())?;
+    }
     let flow = Arc::new(UdpFlow::new(token, Arc::clone(&port), server.ip()));
     readers.spawn(read(Arc::clone(&flow)));
     let peer = Peer {

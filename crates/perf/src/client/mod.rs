@@ -96,6 +96,7 @@ pub async fn run(
         intervals: Vec::new(),
         interrupts,
         interrupted: false,
+        omitted: None,
     };
     let outcome = conversation.hold(&mut on_interval).await;
     let run = conversation.finish(config, outcome);
@@ -157,6 +158,8 @@ struct Conversation<'a> {
     intervals: Vec<Interval>,
     interrupts: Interrupts,
     interrupted: bool,
+    /// What the receiver and the sender had done at the end of what is omitted.
+    omitted: Option<(Snapshot, Option<Snapshot>)>,
 }
 
 impl Conversation<'_> {
@@ -237,6 +240,10 @@ impl Conversation<'_> {
         on_interval: &mut impl FnMut(&Interval),
     ) {
         let interval = self.meter.interval(receiver, sender);
+        let omits = self.test.omit.is_some() && self.omitted.is_none();
+        if omits && interval.to_seconds >= self.test.omit_seconds() {
+            self.omitted = Some((receiver.clone(), sender.cloned()));
+        }
         on_interval(&interval);
         self.intervals.push(interval);
     }
@@ -258,6 +265,9 @@ impl Conversation<'_> {
         let total = sum(&run.received.flows);
         self.intervals.extend(self.meter.rest(total, run.seconds));
         run.intervals = self.intervals;
+        if let Some((receiver, sender)) = &self.omitted {
+            run.omit(receiver, sender.as_ref());
+        }
         if let Err(error) = outcome {
             run.errors.insert(0, format!("{error:#}"));
         }

@@ -29,6 +29,13 @@ pub(crate) fn configure(stream: &TcpStream, test: &TestParameters) -> io::Result
         socket.set_send_buffer_size(window)?;
         socket.set_recv_buffer_size(window)?;
     }
+    if let Some(tos) = test.tos {
+        let socket = SockRef::from(stream);
+        match stream.local_addr()?.is_ipv6() {
+            true => socket.set_tclass_v6(tos.into())?,
+            false => socket.set_tos_v4(tos.into())?,
+        }
+    }
     Ok(())
 }
 

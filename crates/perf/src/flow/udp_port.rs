@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -32,6 +32,15 @@ pub(crate) struct Peer {
 
 impl UdpPort {
     /// Binds a socket with buffers of `window` bytes.
+    /// Sets the type of service, or the traffic class of IPv6, of what is sent.
+    pub(crate) fn set_tos(&self, tos: u8, is_ipv6: bool) -> io::Result<()> {
+        let socket = SockRef::from(&self.io);
+        match is_ipv6 {
+            true => socket.set_tclass_v6(tos.into()),
+            false => socket.set_tos_v4(tos.into()),
+        }
+    }
+
     pub(crate) fn bind(address: SocketAddr, window: Option<usize>) -> io::Result<UdpPort> {
         let socket = Socket::new(
             Domain::for_address(address),

@@ -80,6 +80,10 @@ fn open_groups(
                 if error.kind() == io::ErrorKind::AddrInUse
                     && addresses.iter().all(|address| address.port() == 0)
                     && attempts < PORT_ATTEMPTS => {}
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let text = format!("{error}: choose another port (--encapsulation-port)");
+                return Err(io::Error::new(error.kind(), text));
+            }
             result => return result,
         }
     }

@@ -705,6 +705,7 @@ async fn ports_in_use_are_named() {
         .await
         .expect("a port");
     let port = other.local_addr().expect("bound").port();
+    let holder = udp_net::port_holder(port).expect("this process has it");
     let taken = SipNetConfig {
         encapsulation_port: port,
         ..config(LISTEN)
@@ -714,8 +715,8 @@ async fn ports_in_use_are_named() {
         error.to_string(),
         format!(
             "cannot listen on sctp:127.0.0.1:5060: UDP port {port}, which carries its SCTP \
-             packets, is in use: stop the program that holds it or choose another encapsulation \
-             port"
+             packets, is in use by {holder}: stop that program or choose another port \
+             (--encapsulation-port, in a file sctp.encapsulation_port)"
         )
     );
     let twice = config(&["sctp:127.0.0.1:5060", "sctp:127.0.0.1:5060"]);

@@ -1,12 +1,14 @@
 //! Capture files opened, read in the order of time, with a bar that tells how far we are.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use capture::{ClockOffset, Clocks, Counts, Event, EventKind, Merge, Reader, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output_style::shows_progress;
 
 /// The files of one experiment.
 #[derive(Debug)]
@@ -159,7 +161,7 @@ impl Files {
     fn bar(&self, what: &'static str) -> ProgressBar {
         const LONG: u64 = 20 << 20;
         let octets = self.octets().unwrap_or(0);
-        if octets < LONG || !io::stderr().is_terminal() {
+        if octets < LONG || !shows_progress() {
             return ProgressBar::hidden();
         }
         let style = ProgressStyle::with_template(

@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
+use load::driver::LoadModel;
 use load::scenario;
 use load::script::builtin::{self, AnswerPlan, CallPlan};
-use load::script::{Pause, Script};
+use load::script::{First, Pause, Script};
 use serde::Serialize;
 
 use super::common::{Network, Outputs};
 use super::media::{self, Media};
 use super::population::Population;
 use super::scenarios::{keywords, load_scenario};
-use super::schedule::{Schedule, milliseconds};
+use super::schedule::Schedule;
 use super::traces;
+use super::twins::TwinOptions;
 use super::usage_error;
 use super::user_options::{self, RoleOption, UserOptions, Workload};
 use crate::values::duration;
@@ -46,8 +48,8 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with_all = ["rate", "arrivals", "ramp", "step"], help_heading = "Schedule")]
     pub(super) closed: bool,
 
-    /// Duration of a call from answer to BYE; a number without unit is in milliseconds
-    #[arg(long, short = 'd', value_name = "TIME", value_parser = milliseconds, default_value = "0s")]
+    /// Duration of a call from answer to BYE; of -d, as SIPp has it, a number alone is in milliseconds
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = duration, default_value = "0s")]
     pub(super) hold: Duration,
 
     /// How long callees ring before they answer
@@ -68,6 +70,9 @@ pub(super) struct Arguments {
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
           requires = "scenario", help_heading = "Calls")]
     pub(super) keyword: Vec<String>,
+
+    #[command(flatten)]
+    pub(super) twins: TwinOptions,
 
     #[command(flatten)]
     pub(super) media: Media,
@@ -136,6 +141,15 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut job = user_options
         .job(workload, network, population, schedule)
         .await?;
+    // What callers do is the first one; what begins with a command of another generator begins nothing by itself.
+    if let Some(script) = job.config.scripts.first() {
+        job.config.twins = arguments.twins.plan(script)?;
+        if *script.first() == First::Commanded {
+            job.plan.model = LoadModel::Serve {
+                time: schedule.duration,
+            };
+        }
+    }
     let plays = job.config.scripts.iter().any(|script| script.has_media());
     job.config.media = arguments.media.plan(&network.i_may_test, plays)?;
     let parameters = Parameters {

@@ -23,14 +23,14 @@ use crate::values::{count, duration};
 /// Where the users are, and how they get to the server.
 #[derive(Args, Debug)]
 pub(super) struct Network {
-    /// The proxy or server: a URI such as sip:HOST:PORT;transport=tcp, or HOST, or HOST:PORT
-    #[arg(long, value_name = "PROXY-URI")]
+    /// The proxy or server: HOST, tcp:HOST:PORT, or a URI such as sip:HOST:PORT;transport=tcp
+    #[arg(long, value_name = "TARGET")]
     pub(super) via: Option<Server>,
 
     /// A second proxy, for requests that --via does not answer, answers with 503, or cannot be sent
     #[arg(
         long,
-        value_name = "PROXY-URI",
+        value_name = "TARGET",
         requires = "via",
         help_heading = "Network"
     )]
@@ -319,6 +319,10 @@ pub(super) struct Outputs {
     /// Take keys (p, q, +, …) and "cset rate CPS" from datagrams to this UDP port of 127.0.0.1 (SIPp: -cp)
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Output")]
     pub(super) control_port: Option<u16>,
+
+    /// Run in the background, without a terminal; the number of the process is printed (SIPp: -bg)
+    #[arg(long, help_heading = "Output")]
+    pub(super) detach: bool,
 
     #[command(flatten)]
     pub(super) traces: TraceOptions,

@@ -16,6 +16,7 @@ use super::screen::{Key, Screen};
 use super::signals::{ending_signals, next_signal};
 use super::tables;
 use super::view::{Planned, View};
+use crate::output_style::is_quiet;
 
 /// Whoever watches: sees how a run stands and steers it.
 pub(super) struct Display {
@@ -58,7 +59,7 @@ impl Display {
         remote_control: Option<RemoteControl>,
     ) -> io::Result<Display> {
         let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
-        let screen = match is_terminal && wants_screen {
+        let screen = match is_terminal && wants_screen && !is_quiet() {
             true => Some(Screen::open()?),
             false => None,
         };
@@ -78,7 +79,7 @@ impl Display {
 
     /// A line that stays, for whoever reads lines.
     pub(super) fn say(&self, line: &str) {
-        if self.screen.is_none() {
+        if self.screen.is_none() && !is_quiet() {
             // Nobody may be reading any more; the run goes on.
             let _ = writeln!(io::stderr(), "{line}");
         }

@@ -4,6 +4,7 @@ mod background;
 mod calls;
 mod capacity;
 mod common;
+mod detach;
 mod display;
 mod document;
 mod exit;
@@ -26,6 +27,7 @@ mod sipp;
 mod tables;
 mod target;
 mod traces;
+mod twins;
 mod user_options;
 mod users;
 mod view;
@@ -72,8 +74,24 @@ enum Command {
     Scenarios(scenarios::Arguments),
 }
 
+impl Command {
+    /// Whether it is to run in the background.
+    fn is_detached(&self) -> bool {
+        match self {
+            Command::Calls(arguments) => arguments.outputs.detach,
+            Command::Register(arguments) => arguments.outputs.detach,
+            Command::Options(arguments) => arguments.outputs().detach,
+            Command::Message(arguments) => arguments.outputs().detach,
+            Command::Capacity(_) | Command::Scenarios(_) => false,
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    if arguments.command.is_detached() {
+        return detach::start().unwrap_or_else(|error| fail(&error));
+    }
     logging::start("warn");
     proxy::use_small_pages();
     let runtime = match tokio::runtime::Builder::new_multi_thread()

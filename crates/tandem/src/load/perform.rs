@@ -65,10 +65,20 @@ impl Job {
         let mut done = Done::default();
         let live = load.live();
         let performed = tokio::select! {
-            performed = self.perform(&mut load, &mut display, &mut done, figures) => performed,
+            performed = self.perform(&mut load, &mut display, &mut done, figures) => Ok(performed),
             error = self.nobody_listens(live) => Err(error),
         };
-        load.shutdown().await;
+        let performed = match performed {
+            Ok(performed) => {
+                load.shutdown().await;
+                performed
+            }
+            // There is nobody to take leave of.
+            Err(error) => {
+                drop(load);
+                Err(error)
+            }
+        };
         // What was attempted is written although the run failed: it tells why.
         let records = records.map_or(Ok(()), RecordFile::finish);
         let is_interrupted = display.is_interrupted();
@@ -167,10 +177,11 @@ impl Job {
         Ok(())
     }
 
-    /// Ends where nothing has come for half a second, and the system has then been told twice, half a second apart, that nobody
-    /// listens at the server's UDP port (ICMP). What asks is an empty line, which a SIP element ignores (RFC 3261 section 7.5).
+    /// Ends where nothing has come for a third of a second, and the system has then been told twice, a third of a second apart,
+    /// that nobody listens at the server's UDP port (ICMP). What asks is an empty line, which a SIP element ignores (RFC 3261
+    /// section 7.5).
     async fn nobody_listens(&self, live: watch::Receiver<Arc<Snapshot>>) -> anyhow::Error {
-        const PATIENCE: Duration = Duration::from_millis(500);
+        const PATIENCE: Duration = Duration::from_millis(330);
         let target = self.config.target;
         let is_asked = self.config.transport == Transport::Udp && self.calls_the_target;
         let refusal = async {
@@ -184,7 +195,10 @@ impl Job {
             };
             let socket = UdpSocket::bind(local).await.ok()?;
             socket.connect(target).await.ok()?;
-            for _ in 0..2 {
+            for attempt in 0..2 {
+                if attempt > 0 {
+                    tokio::time::sleep(PATIENCE).await;
+                }
                 let again = tokio::time::Instant::now() + PATIENCE;
                 socket.send(b"\r\n\r\n").await.ok()?;
                 let mut answered = [0; 1];
@@ -193,7 +207,6 @@ impl Job {
                 if answer.err()?.kind() != ErrorKind::ConnectionRefused {
                     return None;
                 }
-                tokio::time::sleep_until(again).await;
             }
             Some(anyhow!(
                 "nobody listens at udp:{target}: its host says so (ICMP port unreachable); check --via and --transport"

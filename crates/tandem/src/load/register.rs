@@ -59,7 +59,7 @@ pub(super) struct Arguments {
     refresh_spread: f64,
 
     #[command(flatten)]
-    outputs: Outputs,
+    pub(super) outputs: Outputs,
 }
 
 const EXAMPLES: &str = "\

@@ -37,6 +37,18 @@ pub(super) struct Messages {
     common: Common,
 }
 
+impl Options {
+    pub(super) fn outputs(&self) -> &Outputs {
+        &self.common.outputs
+    }
+}
+
+impl Messages {
+    pub(super) fn outputs(&self) -> &Outputs {
+        &self.common.outputs
+    }
+}
+
 #[derive(Args, Debug)]
 struct Common {
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 /// What SIPp calls it, and what it is here. Options of one letter are those of the arguments themselves.
-const MEANINGS: [(&str, &str); 15] = [
+const MEANINGS: [(&str, &str); 19] = [
     ("-au", "--auth-user"),
     ("-ap", "--auth-password"),
     ("-inf", "--users-file"),
@@ -19,8 +19,15 @@ const MEANINGS: [(&str, &str); 15] = [
     // The names of what is built in are ours: there is no `uac` or `uas`.
     ("-sn", "--scenario"),
     ("-nr", "--no-retransmit"),
-    ("-rp", "--rate-period"),
+    ("-bg", "--detach"),
+    ("-3pcc", "--twin"),
+    ("-master", "--master"),
+    ("-slave", "--slave"),
+    ("-slave_cfg", "--peers-file"),
 ];
+
+/// Times that SIPp has in milliseconds where they have no unit, and what they are here.
+const MILLISECONDS: [(&str, &str); 2] = [("-d", "--hold"), ("-rp", "--rate-period")];
 
 /// Names of files, each of which belongs to another option.
 const FILES: [(&str, &str); 4] = [
@@ -42,7 +49,17 @@ pub(crate) fn spelled_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<
         .skip(2)
         .take_while(|argument| argument.as_os_str() != OsStr::new("--"));
     let mut file_of = None;
+    let mut is_milliseconds = false;
     for argument in options {
+        if std::mem::take(&mut is_milliseconds) {
+            in_milliseconds(argument);
+            continue;
+        }
+        if let Some((_, long)) = MILLISECONDS.iter().find(|(short, _)| argument == short) {
+            *argument = OsString::from(long);
+            is_milliseconds = true;
+            continue;
+        }
         if let Some(option) = std::mem::replace(
             &mut file_of,
             FILES
@@ -66,6 +83,14 @@ pub(crate) fn spelled_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<
         is_behind || !FILES.iter().any(|(short, _)| argument == short)
     });
     arguments
+}
+
+/// Gives a number its unit.
+fn in_milliseconds(time: &mut OsString) {
+    let is_number = |text: &str| text.bytes().all(|octet| octet.is_ascii_digit());
+    if time.to_str().is_some_and(is_number) {
+        time.push("ms");
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +150,20 @@ mod tests {
                 "5"
             ]
         );
+    }
+
+    #[test]
+    fn times_of_sipp_are_in_milliseconds() {
+        for (given, expected) in [
+            (["-d", "5000"], ["--hold", "5000ms"]),
+            (["-d", "5s"], ["--hold", "5s"]),
+            (["-rp", "2000"], ["--rate-period", "2000ms"]),
+            (["--hold", "5"], ["--hold", "5"]),
+        ] {
+            let words = ["tandem", "load", "calls"];
+            let all = spelled(&[&words[..], &given].concat());
+            assert_eq!(all, [&words[..], &expected].concat());
+        }
     }
 
     #[test]

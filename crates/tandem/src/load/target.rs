@@ -6,9 +6,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::Context;
-use sip::{Peer, Transport, Uri};
+use sip::{Peer, Transport};
 
-/// The proxy or server: a SIP URI, or a host with or without a port.
+use crate::target::Target;
+
+/// The proxy or server: a target that is one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Server {
     /// A name or an address, the latter without brackets.
@@ -22,46 +24,11 @@ impl FromStr for Server {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Server, String> {
-        let wrong = || {
-            format!(
-                "\"{text}\" names no server: a SIP URI is expected, such as sip:127.0.0.1:5060;transport=tcp, \
-                 or HOST[:PORT]"
-            )
-        };
-        let lower = text.to_ascii_lowercase();
-        let uri = match lower.starts_with("sip:") || lower.starts_with("sips:") {
-            true => text.to_owned(),
-            false => format!("sip:{text}"),
-        };
-        let uri = Uri::parse(&uri).map_err(|_| wrong())?;
-        let uri = uri.as_sip().ok_or_else(wrong)?;
-        if uri.user().is_some() || uri.headers().is_some() {
-            return Err(format!(
-                "\"{text}\" names a user at a server: only the server is expected, such as \
-                 sip:127.0.0.1:5060"
-            ));
-        }
-        let transport = uri
-            .parameter("transport")
-            .map(|name| name.parse::<Transport>().map_err(|_| wrong()))
-            .transpose()?;
-        // A sips: URI asks for TLS whatever carries it (RFC 3261 section 26.2.2, RFC 4168 section 5).
-        let transport = match (uri.is_secure(), transport) {
-            (true, None | Some(Transport::Tcp)) => Some(Transport::Tls),
-            (true, Some(Transport::Sctp)) => Some(Transport::TlsSctp),
-            (true, Some(Transport::Udp)) => {
-                return Err(format!("\"{text}\" asks for UDP and for TLS at once"));
-            }
-            (_, transport) => transport,
-        };
-        let host = uri.host();
+        let target: Target = text.parse()?;
         Ok(Server {
-            host: match host.address() {
-                Some(address) => address.to_string(),
-                None => host.to_string(),
-            },
-            port: uri.port(),
-            transport,
+            host: target.host()?.to_owned(),
+            port: target.port,
+            transport: target.transport,
         })
     }
 }
@@ -130,6 +97,10 @@ mod tests {
             server("sip:proxy.example:5070;transport=tcp"),
             named("proxy.example", Some(5070), Some(Transport::Tcp))
         );
+        assert_eq!(
+            server("tcp:proxy.example:5070"),
+            server("sip:proxy.example:5070;transport=tcp")
+        );
         assert_eq!(server("sips:proxy.example").2, Some(Transport::Tls));
         assert_eq!(
             server("sips:proxy.example;transport=sctp").2,
@@ -148,6 +119,7 @@ mod tests {
             "sip:127.0.0.1;transport=pigeon",
             "sips:127.0.0.1;transport=udp",
             "a b",
+            "a,b",
         ] {
             assert!(wrong.parse::<Server>().is_err(), "{wrong}");
         }

@@ -14,6 +14,7 @@ use sigtran::{Configuration, console};
 use tokio::sync::mpsc;
 
 use crate::interrupts;
+use crate::output_style::is_quiet;
 use crate::perf::output::print;
 use crate::terminal::complain;
 use crate::{fail, logging};
@@ -47,10 +48,6 @@ struct Common {
     /// Write the packets to a pcapng file for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-
-    /// Count messages that arrive, and do not show them
-    #[arg(long)]
-    quiet: bool,
 }
 
 #[derive(Args, Debug)]
@@ -127,7 +124,8 @@ fn by_hand(
     }
     let options = Options {
         traffic,
-        quiet: common.quiet,
+        // Messages that arrive are counted then, and not shown.
+        quiet: is_quiet(),
     };
     match runtime.block_on(talk(&configuration, options)) {
         Ok(()) => ExitCode::SUCCESS,

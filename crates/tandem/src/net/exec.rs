@@ -32,7 +32,8 @@ pub(super) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem net exec server -- tandem perf server --listen tcp:0.0.0.0
+  tandem net exec server -- tandem perf server --listen tcp:0.0.0.0 &
+  tandem net exec client -- tandem perf client tcp:server --seconds 5
   tandem net exec client -- ping -c 3 server
   tandem net exec client -- bash
 

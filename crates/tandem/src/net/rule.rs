@@ -59,11 +59,11 @@ struct Add {
     protocol: Option<String>,
 
     /// Destination port, or a range: 5060-5070
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT[-PORT]")]
     port: Option<String>,
 
     /// Source port
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT[-PORT]")]
     source_port: Option<String>,
 
     /// Act on this link [default: where packets enter the network]

@@ -8,13 +8,14 @@ use testbed::Words;
 use testbed::control::LineState;
 
 use super::{Which, usage_error};
+use crate::values::duration;
 
 /// Treatment of packets, in words close to NIST Net's.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Treatment of packets")]
 pub(super) struct Treatment {
     /// Delay: 50ms
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = delay)]
     delay: Option<String>,
 
     /// Variation of the delay: 5ms, "5ms normal 25%", "5ms pareto reorder", "5ms table FILE"
@@ -52,6 +53,11 @@ pub(super) struct Treatment {
     /// A link with known figures, which other options override: see tandem net presets
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
+}
+
+/// Reads a delay, in words of links.
+fn delay(text: &str) -> Result<String, String> {
+    duration(text).map(link::words::show_duration)
 }
 
 impl Treatment {

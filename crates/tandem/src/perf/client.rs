@@ -1,24 +1,25 @@
 //! `tandem perf client`.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use ::perf::{
-    Bitrate, ClientConfig, DEFAULT_UDP_BITS_PER_SECOND, Limit, Over, PAYLOAD_SEED, Protocol,
-    RateLimit, Target, TestParameters, TestResult, limits, text, units,
+    Bitrate, ClientConfig, DEFAULT_PORT, DEFAULT_UDP_BITS_PER_SECOND, Interval, Limit, Over,
+    PAYLOAD_SEED, Protocol, RateLimit, Target, TestParameters, TestResult, limits, text, units,
 };
 use clap::Args;
 use report::{Document, Machine};
 use sctp_net::{BufferSplitting, CongestionControl, PathScheduler, Profile, StreamScheduler};
 use serde::Serialize;
 
-use super::output::{Progress, check_writable, print, print_line, usage_error, write};
+use super::output::{self, Progress, check_writable, print, print_line, usage_error, write};
 use super::{Carrier, interrupts};
 use crate::pcap;
+use crate::target::measured;
 use crate::terminal::complain;
-use crate::values::{count, duration, seconds};
+use crate::values::{count, duration, positive_duration};
 
 /// Measure against a server.
 ///
@@ -29,7 +30,7 @@ use crate::values::{count, duration, seconds};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The server: udp:HOST, tcp:HOST or sctp:HOST,HOST…, with :PORT if it is not 5211
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", value_parser = |text: &str| measured(text, DEFAULT_PORT))]
     target: Target,
 
     #[command(flatten)]
@@ -49,9 +50,9 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| count(text, 1..=u64::MAX))]
     count: Option<u64>,
 
-    /// Length of the test, in seconds or with a unit (1min) [default: 10]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seconds)]
-    seconds: Option<f64>,
+    /// Length of the test [default: 10s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = positive_duration)]
+    seconds: Option<Duration>,
 
     /// User data a second in bits, over all flows together (k, M, G), or unlimited
     ///
@@ -118,6 +119,18 @@ pub(crate) struct Arguments {
     #[arg(long)]
     reverse: bool,
 
+    /// The client and the server send at the same time: two tests, one in each direction
+    #[arg(long, conflicts_with_all = ["reverse", "encapsulation_port"])]
+    bidir: bool,
+
+    /// Leave this time of the beginning out of the result; the test takes so much longer
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "count")]
+    omit: Option<Duration>,
+
+    /// Type of service of packets with data, or the traffic class of IPv6: 0 to 255, also 0x… (tcp, udp)
+    #[arg(long, value_name = "TOS", value_parser = type_of_service)]
+    tos: Option<u8>,
+
     /// Send and receive buffer of each flow, in bytes (K, M)
     #[arg(long, value_name = "BYTES",
           value_parser = |text: &str| units::bytes(text, limits::MAX_WINDOW as u64).map(|size| size as usize))]
@@ -126,6 +139,10 @@ pub(crate) struct Arguments {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Print the result as iperf3 -J does
+    #[arg(long, conflicts_with = "json")]
+    iperf3_json: bool,
 
     /// Allow HOST as a target outside of loopback and private networks: its owner has agreed
     #[arg(long, value_name = "HOST")]
@@ -166,6 +183,9 @@ struct Parameters {
     buffer_splitting: Option<String>,
     interleave: bool,
     lifetime_ms: Option<f64>,
+    omit_seconds: f64,
+    tos: Option<u8>,
+    bidir: bool,
 }
 
 /// Runs the test.
@@ -191,27 +211,77 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         local_addresses: arguments.address.clone(),
         may_test: arguments.i_may_test.clone(),
     };
+    if arguments.iperf3_json {
+        output::keep_for_document();
+    }
     print_line(&text::plan_line(&config.target.to_string(), &test));
     let progress = Progress::new(match test.limit {
         Limit::Seconds(seconds) => Some(seconds),
         Limit::Count(_) => None,
     });
-    let run = ::perf::run(&config, interrupts()?, |interval| {
-        progress.interval(interval.to_seconds, &text::interval_line(interval));
-    })
-    .await?;
+    let interrupts = interrupts()?;
+    let show = |arrow: &str, interval: &Interval| {
+        let line = text::interval_line(interval);
+        progress.interval(interval.to_seconds, &format!("{arrow}{line}"));
+    };
+    let runs = match arguments.bidir {
+        false => vec![::perf::run(&config, interrupts, |interval| show("", interval)).await?],
+        true => {
+            let back = backwards(&config);
+            let (forth, back) = tokio::try_join!(
+                ::perf::run(&config, interrupts.clone(), |interval| show("→ ", interval)),
+                ::perf::run(&back, interrupts, |interval| show("← ", interval)),
+            )?;
+            vec![forth, back]
+        }
+    };
     progress.end();
     pcap::finish(config.carrier.tap.as_ref())?;
-    print(&text::summary(&run));
-    if let Some(path) = &arguments.json {
-        write(path, &document(&config, &run)?)?;
+    for run in &runs {
+        if arguments.bidir {
+            let direction = if run.reverse { "from" } else { "to" };
+            print_line(&format!("\n{direction} {}:", run.target));
+        }
+        print(&text::summary(run));
     }
-    for error in &run.errors {
+    if let (true, [forth, back @ ..]) = (arguments.iperf3_json, runs.as_slice()) {
+        let document = ::perf::iperf3::document(&test, forth, back.first());
+        write(Path::new("-"), &format!("{document:#}\n"))?;
+    }
+    if let Some(path) = &arguments.json {
+        write(path, &document(&config, &runs)?)?;
+    }
+    let mut errors = runs.iter().flat_map(|run| &run.errors).peekable();
+    let status = match errors.peek() {
+        None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+    };
+    for error in errors {
         complain!("tandem: {error}");
     }
-    Ok(match run.errors.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(status)
+}
+
+/// The same test in the other direction.
+fn backwards(config: &ClientConfig) -> ClientConfig {
+    let test = TestParameters {
+        reverse: !config.test.reverse,
+        ..config.test.clone()
+    };
+    ClientConfig {
+        test,
+        ..config.clone()
+    }
+}
+
+/// Reads a type of service.
+fn type_of_service(text: &str) -> Result<u8, String> {
+    let read = match text.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    read.map_err(|_| {
+        format!("\"{text}\" is not a type of service: 0 to 255, or 0x00 to 0xff, is expected")
     })
 }
 
@@ -222,7 +292,11 @@ fn test(arguments: &Arguments) -> TestParameters {
         size: arguments.size,
         limit: match (arguments.count, arguments.seconds) {
             (Some(count), _) => Limit::Count(count),
-            (None, seconds) => Limit::Seconds(seconds.unwrap_or(10.0)),
+            (None, time) => {
+                let time = time.unwrap_or(Duration::from_secs(10));
+                let omit = arguments.omit.unwrap_or_default();
+                Limit::Seconds(time.as_secs_f64() + omit.as_secs_f64())
+            }
         },
         bitrate: match (arguments.bitrate, protocol) {
             (Some(RateLimit::Limited(rate)), _) => Some(rate),
@@ -244,10 +318,12 @@ fn test(arguments: &Arguments) -> TestParameters {
         buffer_splitting: arguments.buffer_splitting,
         interleave: arguments.interleave,
         lifetime: arguments.lifetime,
+        tos: arguments.tos,
+        omit: arguments.omit,
     }
 }
 
-fn document(config: &ClientConfig, run: &TestResult) -> anyhow::Result<String> {
+fn document(config: &ClientConfig, runs: &[TestResult]) -> anyhow::Result<String> {
     let test = &config.test;
     let parameters = Parameters {
         target: config.target.to_string(),
@@ -276,6 +352,15 @@ fn document(config: &ClientConfig, run: &TestResult) -> anyhow::Result<String> {
         buffer_splitting: test.buffer_splitting.map(|splitting| splitting.to_string()),
         interleave: test.interleave,
         lifetime_ms: test.lifetime.map(|lifetime| lifetime.as_secs_f64() * 1e3),
+        omit_seconds: test.omit_seconds(),
+        tos: test.tos,
+        bidir: runs.len() > 1,
     };
-    Ok(Document::new(Machine::detect(), PAYLOAD_SEED, parameters, vec![run]).to_json()?)
+    Ok(Document::new(
+        Machine::detect(),
+        PAYLOAD_SEED,
+        parameters,
+        runs.iter().collect(),
+    )
+    .to_json()?)
 }

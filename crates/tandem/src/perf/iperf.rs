@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use crate::output_style::is_style;
+
 /// What stands for an option of iperf3.
 #[derive(Clone, Copy)]
 enum Meaning {
@@ -18,12 +20,10 @@ enum Meaning {
     Bitrate,
     Interval,
     Json,
-    /// Nothing that we have.
-    Missing,
 }
 
 /// The short and the long form (iperf3(1)).
-const OPTIONS: [(&str, &str, Meaning); 18] = [
+const OPTIONS: [(&str, &str, Meaning); 20] = [
     ("-s", "--server", Meaning::Server),
     ("-c", "--client", Meaning::Client),
     ("-p", "--port", Meaning::Port),
@@ -41,11 +41,10 @@ const OPTIONS: [(&str, &str, Meaning); 18] = [
     ("-i", "--interval", Meaning::Interval),
     ("-J", "--json", Meaning::Json),
     ("-h", "--help", Meaning::Flag("--help")),
-    ("", "--bidir", Meaning::Missing),
+    ("", "--bidir", Meaning::Flag("--bidir")),
+    ("-O", "--omit", Meaning::Value("--omit")),
+    ("-S", "--tos", Meaning::Value("--tos")),
 ];
-
-/// Others that iperf3 has and we have not.
-const MISSING: [&str; 4] = ["-O", "--omit", "-S", "--tos"];
 
 /// The arguments of the program with those of iperf3 behind `perf` in our words. Where `perf` is followed by a command of
 /// ours, nothing changes.
@@ -59,7 +58,9 @@ pub(crate) fn spelled_out(arguments: Vec<OsString>) -> Result<Vec<OsString>, Str
         return Ok(arguments);
     };
     let is_theirs = |first: &&str| {
-        first.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(first)
+        let is_ours =
+            ["-h", "--help", "-V", "--version"].contains(first) || is_style(first).is_some();
+        first.starts_with('-') && !is_ours
     };
     if !options.first().is_some_and(is_theirs) {
         return Ok(arguments);
@@ -74,6 +75,16 @@ fn translated(options: &[&str]) -> Result<Vec<String>, String> {
     let (mut protocol, mut rest) = ("tcp", Vec::new());
     let mut options = options.iter();
     while let Some(option) = options.next() {
+        if let Some(has_value) = is_style(option) {
+            rest.push((*option).to_owned());
+            rest.extend(
+                options
+                    .next()
+                    .filter(|_| has_value)
+                    .map(|value| (*value).to_owned()),
+            );
+            continue;
+        }
         let (meaning, attached) = meaning_of(option)?;
         let mut value = || {
             attached
@@ -102,8 +113,7 @@ fn translated(options: &[&str]) -> Result<Vec<String>, String> {
                     return Err(format!("{option} {interval}: intervals are of one second"));
                 }
             }
-            Meaning::Json => rest.extend(["--json".to_owned(), "-".to_owned()]),
-            Meaning::Missing => return Err(missing(option)),
+            Meaning::Json => rest.push("--iperf3-json".to_owned()),
         }
     }
     let with_port = |place: String| match &port {
@@ -154,27 +164,15 @@ fn meaning_of(option: &str) -> Result<(Meaning, Option<&str>), String> {
         }
         let has_value = !matches!(
             meaning,
-            Meaning::Server
-                | Meaning::Udp
-                | Meaning::Sctp
-                | Meaning::Flag(_)
-                | Meaning::Json
-                | Meaning::Missing
+            Meaning::Server | Meaning::Udp | Meaning::Sctp | Meaning::Flag(_) | Meaning::Json
         );
         if let Some(value) = after(short).filter(|_| has_value) {
             return Ok((meaning, Some(value)));
         }
     }
-    match MISSING.contains(&option) {
-        true => Err(missing(option)),
-        false => Err(format!(
-            "{option} is no option of iperf3 that is known here"
-        )),
-    }
-}
-
-fn missing(option: &str) -> String {
-    format!("{option} of iperf3 is not supported: tandem perf client --help shows what is")
+    Err(format!(
+        "{option} is no option of iperf3 that is known here"
+    ))
 }
 
 fn bracketed(host: &str) -> String {
@@ -209,7 +207,10 @@ mod tests {
                 "t perf --client h --sctp -B 10.0.0.1 -t5 --parallel=4 -R -i 1",
                 "t perf client sctp:h --seconds 5 --parallel 4 --reverse --address 10.0.0.1",
             ),
-            ("t perf -c h -J", "t perf client tcp:h --json -"),
+            (
+                "t perf -c h -J --bidir -O 1 -S 0x10 --quiet",
+                "t perf client tcp:h --iperf3-json --bidir --omit 1 --tos 0x10 --quiet",
+            ),
             (
                 "t perf -s -1 -p 7",
                 "t perf server --listen udp:0.0.0.0:7 --listen tcp:0.0.0.0:7 --listen sctp:0.0.0.0:7 --one-off",
@@ -231,9 +232,6 @@ mod tests {
             ("t perf -R", "-s begins"),
             ("t perf -c", "needs a value"),
             ("t perf -c h -i 2", "one second"),
-            ("t perf -c h --bidir", "--bidir"),
-            ("t perf -c h -O 3", "-O"),
-            ("t perf -c h -S 4", "-S"),
             ("t perf -c h -B 10.0.0.1", "-B"),
             ("t perf -c h --colour", "--colour"),
         ] {

@@ -37,11 +37,12 @@ Examples:
   tandem perf server                                    udp, tcp and sctp on 127.0.0.1:5211
   tandem perf client sctp:127.0.0.1                     ten seconds of 1,024-byte messages
   tandem perf client udp:127.0.0.1 --bitrate 100M --size 1400
-  tandem perf sweep --html sweep.html                   64 to 65,536 bytes over all three
+  tandem perf sweep                                     64 to 65,536 bytes over all three
   tandem perf associations --count 10000                and the same number of streams:
   tandem perf streams --count 10000
 
-Options of iperf3 are understood: tandem perf -s; tandem perf -c HOST [-u | --sctp] -p -t -P -R -b -l -i -J -1 -B
+Options of iperf3 are understood: tandem perf -s; tandem perf -c HOST [-u | --sctp] -p -t -P -R --bidir -b -l
+-i -O -S -J -1 -B
 
 Exit status: 0 measured, 1 failure, 2 usage error.";
 

@@ -5,18 +5,19 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::output_style::{is_quiet, shows_progress};
 use crate::terminal::{complain, escaped};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Progress on standard error: lines, and in a terminal a bar beneath them.
-pub(super) struct Progress {
+/// Progress on standard error: lines, and in a terminal a bar beneath them. Nothing with `--quiet`.
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
     /// Progress of something that takes so many seconds, or nobody knows how long.
-    pub(super) fn new(seconds: Option<f64>) -> Progress {
-        if !std::io::stderr().is_terminal() {
+    pub(crate) fn new(seconds: Option<f64>) -> Progress {
+        if !shows_progress() {
             return Progress { bar: None };
         }
         let bar = match seconds {
@@ -29,9 +30,10 @@ impl Progress {
     }
 
     /// A line.
-    pub(super) fn line(&self, line: &str) {
+    pub(crate) fn line(&self, line: &str) {
         let line = &*escaped(line);
         match &self.bar {
+            _ if is_quiet() => {}
             Some(bar) => bar.println(line),
             // Nobody may be reading any more; the measurement goes on.
             None => drop(writeln!(std::io::stderr(), "{line}")),
@@ -39,7 +41,7 @@ impl Progress {
     }
 
     /// A line, and how far we are.
-    pub(super) fn interval(&self, seconds: f64, line: &str) {
+    pub(crate) fn interval(&self, seconds: f64, line: &str) {
         self.line(line);
         if let Some(bar) = &self.bar {
             bar.set_position((seconds * 1e3) as u64);
@@ -47,7 +49,7 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -95,6 +97,11 @@ pub(crate) fn is_cut() -> bool {
     IS_CUT.load(Ordering::Relaxed)
 }
 
+/// What is printed goes to standard error from now on: standard output is for a document.
+pub(super) fn keep_for_document() {
+    IS_DOCUMENT.store(true, Ordering::Relaxed);
+}
+
 /// Prints a line that a program may be waiting for.
 pub(crate) fn print_line(line: &str) {
     print(&format!("{line}\n"));
@@ -140,10 +147,12 @@ pub(crate) fn check_writable<'a>(
             })
             .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))?;
     }
-    anyhow::ensure!(
-        documents < 2,
-        "two documents cannot go to standard output: give one of them a file name instead of -"
-    );
+    if documents > 1 {
+        crate::usage::error(
+            &[],
+            "two documents cannot go to standard output: give one of them a file name instead of -",
+        );
+    }
     IS_DOCUMENT.fetch_or(documents > 0, Ordering::Relaxed);
     Ok(())
 }

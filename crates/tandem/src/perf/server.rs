@@ -3,13 +3,16 @@
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-use ::perf::{CarrierConfig, LISTENING, Listen, Over, Server, ServerConfig, ServerEvent, text};
+use ::perf::{
+    CarrierConfig, DEFAULT_PORT, LISTENING, Listen, Over, Server, ServerConfig, ServerEvent, text,
+};
 use clap::Args;
 use report::format_count;
 use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use tokio::io::AsyncReadExt;
 
 use crate::pcap::{self, PcapOptions};
+use crate::target::measured_at;
 use crate::values::ports_without_udp;
 
 use super::output::{print_line, usage_error};
@@ -25,7 +28,7 @@ pub(crate) struct Arguments {
     /// port it is 5211; port 0 lets the system choose, and the first lines of output say what it chose.
     /// udp also takes the TCP port of the same number, for the control connection. Without any
     /// --listen: udp, tcp and sctp on 127.0.0.1:5211.
-    #[arg(long, value_name = "TRANSPORT:IP[,IP…][:PORT]")]
+    #[arg(long, value_name = "TRANSPORT:IP[,IP…][:PORT]", value_parser = |text: &str| measured_at(text, DEFAULT_PORT))]
     listen: Vec<Listen>,
 
     /// What carries SCTP: udp (RFC 6951), ip (needs CAP_NET_RAW), or the kernel's own SCTP; several may be given

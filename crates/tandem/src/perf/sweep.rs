@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ::perf::sweep::{SIZES, SweepConfig, sweep};
 use ::perf::{ServerProcess, units};
@@ -12,7 +13,7 @@ use super::output::{Progress, check_writable, print, usage_error, width, write};
 use super::{Carrier, interrupts, server_command};
 use crate::demo::command_line;
 use crate::pcap;
-use crate::values::positive;
+use crate::values::positive_duration;
 
 /// Sweep message sizes over UDP, TCP and SCTP on this host, in one table and one page.
 ///
@@ -26,16 +27,16 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| units::bytes(text, 1 << 20).map(|size| size as usize))]
     sizes: Vec<usize>,
 
-    /// Length of each test in seconds
-    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = positive, default_value = "2")]
-    seconds: f64,
+    /// Length of each test
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = positive_duration, default_value = "2s")]
+    seconds: Duration,
 
     #[command(flatten)]
     carrier: Carrier,
 
-    /// Write a page with plots
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    /// Where to write the page with plots
+    #[arg(long, value_name = "FILE", default_value = "tandem-sweep.html")]
+    html: PathBuf,
 
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem perf sweep                                     33 tests of 2 s each
+  tandem perf sweep                                     33 tests of 2 s each; tandem-sweep.html
   tandem perf sweep --html sweep.html --json sweep.json
   tandem perf sweep --sizes 64,1K,64K --seconds 10
   tandem perf sweep --over ip                           SCTP directly over IP, as root";
@@ -56,13 +57,13 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             true => SIZES.to_vec(),
             false => arguments.sizes,
         },
-        seconds: arguments.seconds,
+        seconds: arguments.seconds.as_secs_f64(),
         carrier: arguments.carrier.config(1, &["perf", "sweep"])?,
     };
     if let Err(reason) = config.check() {
         usage_error("sweep", &reason);
     }
-    check_writable(arguments.html.iter().chain(&arguments.json))?;
+    check_writable(std::iter::once(&arguments.html).chain(&arguments.json))?;
     let interrupts = interrupts()?;
     let command = server_command(&["udp", "tcp", "sctp"], &config.carrier, false)?;
     let server = ServerProcess::start(command, 3).await?;
@@ -87,13 +88,15 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     server.end().await;
     pcap::finish(config.carrier.tap.as_ref())?;
     let swept = swept?;
-    if let Some(path) = &arguments.html {
-        write(path, &swept.to_html(&command_line()))?;
-    }
+    write(&arguments.html, &swept.to_html(&command_line()))?;
     if let Some(path) = &arguments.json {
         write(path, &swept.to_json()?)?;
     }
     print(&swept.to_terminal(width()));
+    print(&format!(
+        "\nPage with plots: {}\n",
+        arguments.html.display()
+    ));
     Ok(match swept.has_errors() {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,

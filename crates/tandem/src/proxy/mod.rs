@@ -18,6 +18,7 @@ use clap::{Args, Subcommand};
 use sip_net::Listen;
 
 use crate::perf::output::print_line;
+use crate::target::served_at;
 use crate::terminal::complain;
 use crate::{fail, logging, proxy_users};
 
@@ -86,6 +87,7 @@ struct Overrides {
         long,
         value_name = "TRANSPORT:IP[:PORT]",
         value_delimiter = ',',
+        value_parser = served_at,
         env = "TANDEM_LISTEN"
     )]
     listen: Vec<Listen>,

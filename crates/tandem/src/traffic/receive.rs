@@ -10,6 +10,7 @@ use traffic::{DEFAULT_PORT, Receiver, ReceiverConfig, ReceiverEvent, text};
 
 use crate::perf::output::print_line;
 use crate::perf::{cores, interrupts};
+use crate::target::measured_at;
 use crate::values::ports_without_udp;
 
 use super::usage_error;
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
     /// udp also takes the TCP port of the same number, for the control connection. Without any
     /// --listen: udp, tcp and sctp on 127.0.0.1:5212.
     #[arg(long, value_name = "TRANSPORT:IP[,IP…][:PORT]",
-          value_parser = |text: &str| Listen::parse(text, DEFAULT_PORT))]
+          value_parser = |text: &str| measured_at(text, DEFAULT_PORT))]
     listen: Vec<Listen>,
 
     /// What carries SCTP: udp (RFC 6951), ip (needs CAP_NET_RAW), or the kernel's own SCTP

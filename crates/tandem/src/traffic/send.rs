@@ -20,10 +20,11 @@ use traffic::{
 use super::usage_error;
 use crate::demo::command_line;
 use crate::pcap;
-use crate::perf::output::{check_writable, print, print_line, width, write};
+use crate::perf::output::{self, check_writable, print, print_line, width, write};
 use crate::perf::{Carrier, interrupts};
+use crate::target::measured;
 use crate::terminal::complain;
-use crate::values::{count, positive};
+use crate::values::{count, positive_duration};
 
 /// Send packets to a receiver, and show losses and delays.
 ///
@@ -66,9 +67,9 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| count(text, 1..=u64::MAX))]
     count: Option<u64>,
 
-    /// Length of a run [default: 10]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
-    seconds: Option<f64>,
+    /// Length of a run [default: 10s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = positive_duration)]
+    seconds: Option<Duration>,
 
     /// Contents: the octets of a file, such as a voice stream or an ECG record, repeated [default: a pattern that
     /// looks random]
@@ -157,9 +158,7 @@ impl std::str::FromStr for Destination {
             .find(|protocol| protocol.to_string() == text);
         match ours {
             Some(protocol) => Ok(Destination::Ours(protocol)),
-            None => Target::parse(text, DEFAULT_PORT)
-                .map(Destination::Theirs)
-                .map_err(|error| error.to_string()),
+            None => measured(text, DEFAULT_PORT).map(Destination::Theirs),
         }
     }
 }
@@ -221,15 +220,19 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     print_line(&plan_line(&config));
     let labels: Vec<String> = config.runs.iter().map(label).collect();
     let count = labels.len();
+    let shown = Arc::new(output::Progress::new(None));
+    let lines = Arc::clone(&shown);
     let runs = sender
         .send(stop, move |progress| {
             let label = labels.get(progress.run.saturating_sub(1));
-            complain!(
-                "{}",
-                progress_line(&progress, count, label.map_or("", |label| label))
-            );
+            lines.line(&progress_line(
+                &progress,
+                count,
+                label.map_or("", |label| label),
+            ));
         })
         .await?;
+    shown.end();
     if let Some(receiver) = receiver {
         receiver.close().await;
     }
@@ -310,10 +313,7 @@ async fn own_receiver(
 fn plans(arguments: &Arguments, payload: &Payload) -> Vec<RunPlan> {
     let limit = match (arguments.count, arguments.seconds) {
         (Some(count), _) => Limit::Packets(count),
-        (None, seconds) => {
-            let seconds = Duration::try_from_secs_f64(seconds.unwrap_or(10.0));
-            Limit::Seconds(seconds.unwrap_or(Duration::MAX))
-        }
+        (None, time) => Limit::Seconds(time.unwrap_or(Duration::from_secs(10))),
     };
     let mut plans = Vec::new();
     // Trials of one condition are spread over the whole time, so that whatever else the machine does meets

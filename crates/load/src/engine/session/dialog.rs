@@ -93,6 +93,12 @@ impl Dialog {
         self.fix();
     }
 
+    /// Keeps a Call-ID that another generator has chosen.
+    pub(in crate::engine) fn keep_call_id(&mut self, call_id: &[u8]) {
+        self.call_id = self.push(call_id);
+        self.fix();
+    }
+
     /// Keeps the To of a response whose tag the script has written itself.
     pub(in crate::engine) fn learn_own_to(&mut self, to: &[u8]) {
         self.to = self.push(to);

@@ -38,10 +38,7 @@ impl ScriptReader {
         let Some(file) = file else {
             return match line {
                 None => Ok(Slot::Field(column)),
-                Some(_) => Err(
-                    "[field…] with a line needs a file, too: without one the row is the user's"
-                        .to_owned(),
-                ),
+                Some(row) => Ok(Slot::RowField { column, row }),
             };
         };
         match self.table(&file) {

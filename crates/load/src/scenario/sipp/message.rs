@@ -359,7 +359,7 @@ fn last(name: &str, keyword: &Keyword) -> Result<Slot, String> {
 }
 
 /// The text of a message without its indentation, with CRLF, and the line on which it begins.
-fn unindented(text: &str, line: usize) -> (String, usize) {
+pub(super) fn unindented(text: &str, line: usize) -> (String, usize) {
     let blank = text
         .lines()
         .take_while(|line| line.trim().is_empty())

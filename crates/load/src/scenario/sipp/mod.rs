@@ -35,7 +35,9 @@ pub(super) struct Read {
 }
 
 /// What stands in a scenario.
-const COMMANDS: [&str; 7] = ["send", "recv", "pause", "nop", "label", "timewait", "init"];
+const COMMANDS: [&str; 9] = [
+    "send", "recv", "pause", "nop", "label", "timewait", "init", "sendCmd", "recvCmd",
+];
 
 /// Attributes that say what a screen or a file of SIPp's shows.
 const SHOWN: [&str; 7] = [
@@ -197,11 +199,10 @@ impl ScriptReader {
             }
             "Reference" => element.ignore(&["variables"]),
             "ResponseTimeRepartition" | "CallLengthRepartition" => element.ignore(&["value"]),
-            known @ ("sendCmd" | "recvCmd") => {
-                element.ignore(&["dest", "src"]);
-                element.problem(format_args!(
-                    "<{known}> talks to another SIPp (third party call control), which is not supported"
-                ));
+            "sendCmd" => self.send_command(element),
+            "recvCmd" => {
+                let from = element.attribute("src").map(Box::from);
+                self.awaited(element, vec![Expected::Command { from }]);
             }
             "init" => {
                 element.remark("every call begins with the actions of <init>");
@@ -253,8 +254,26 @@ impl ScriptReader {
         self.push(element, steps);
     }
 
+    /// `<sendCmd>`: a message to another generator beside the call.
+    fn send_command(&mut self, element: &Element<'_>) {
+        let to = element.attribute("dest").map(Into::into);
+        let mut actions = self.timer_actions(element);
+        actions.extend(self.actions(element));
+        let (text, line) = element.text();
+        let (text, line) = message::unindented(text, line);
+        let (text, before) = self.text(&text, line, &mut element.file.problems.borrow_mut());
+        actions.extend(before);
+        actions.push(Action::Command { to, text });
+        self.push(element, vec![Step::Do(actions)]);
+    }
+
     fn receive(&mut self, element: &Element<'_>) {
         let expected = self.expected(element);
+        self.awaited(element, expected);
+    }
+
+    /// What is waited for, and what is done when it comes.
+    fn awaited(&mut self, element: &Element<'_>, expected: Vec<Expected>) {
         let presence = match element.attribute("optional") {
             None | Some("false" | "0" | "") => Presence::Required,
             Some("true" | "1") => Presence::Optional,

@@ -4,6 +4,7 @@ mod alone;
 mod callees;
 mod callers;
 mod calls;
+mod commands;
 mod endings;
 mod failovers;
 mod forks;

@@ -112,6 +112,8 @@ fn odd_files() -> Vec<(String, bool)> {
             true,
         ),
         (file(&options("[field1 file=\"rows.csv\" line=1]")), true),
+        // Of the file that -inf names.
+        (file(&options("[field1 line=1]")), false),
     ]
 }
 

@@ -31,7 +31,6 @@ use super::background::{self, Traffic};
 use super::common::{Network, ResolvedTarget};
 use super::exit::Ending;
 use super::population::Population;
-use super::schedule::milliseconds;
 use super::signals::{ending_signals, next_signal};
 use super::usage_error;
 use super::view::clock;
@@ -75,8 +74,8 @@ pub(super) struct Arguments {
           default_value = "sessions,registrations", help_heading = "Search")]
     of: Vec<Workload>,
 
-    /// Duration of a session; a number without unit is in milliseconds
-    #[arg(long, short = 'd', value_name = "TIME", value_parser = milliseconds, default_value = "0s",
+    /// Duration of a session; of -d, as SIPp has it, a number alone is in milliseconds
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = duration, default_value = "0s",
           help_heading = "Search")]
     hold: Duration,
 

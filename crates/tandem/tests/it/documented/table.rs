@@ -348,6 +348,14 @@ pub(super) const TABLE: &[Entry] = &[
         LONG,
     ),
     parsed("tandem load capacity --via 10.0.0.1 --sipstone --start 500 --redirected moved", LONG),
+    parsed(
+        "tandem load calls --direct --role callers --via 127.0.0.1:5071 -s b --scenario 3pcc-C-B.xml --twin 127.0.0.1:7000",
+        "SIPp is the other side in a test of its own",
+    ),
+    parsed(
+        "tandem load calls --direct --role callers --via 127.0.0.1:5070 -s a --scenario 3pcc-C-A.xml --twin 127.0.0.1:7000 -m 100",
+        "SIPp is the other side in a test of its own",
+    ),
     // tandem net
     run("tandem net up router"),
     run("tandem net up two-hosts"),
@@ -358,9 +366,16 @@ pub(super) const TABLE: &[Entry] = &[
     run("tandem net exec client -- ping -c 3 server").change(&[("-c 3", "-c 1")]).after(ROUTER),
     run("tandem net exec client -- bash").after(ROUTER).input("exit\n"),
     parsed(
-        "tandem net exec server -- tandem perf server --listen tcp:0.0.0.0",
+        "tandem net exec server -- tandem perf server --listen tcp:0.0.0.0 &",
         "it runs until its terminal interrupts it",
     ),
+    run("tandem net exec client -- tandem perf client tcp:server --seconds 5")
+        .change(&[("5", "0.2")])
+        .after(&[
+            "tandem net up router",
+            "tandem net exec server -- tandem perf server --listen tcp:0.0.0.0 >listen 2>&1 &
+             while ! grep -q listening listen; do sleep 0.05; done",
+        ]),
     parsed(
         "tandem net exec server -- tandem sctp listen --over ip --service echo",
         "it runs until its terminal interrupts it",

@@ -21,6 +21,7 @@ mod proxy;
 mod sctp;
 mod sipp;
 mod standard_output;
+mod style;
 pub(crate) mod support;
 mod tmux;
 mod traffic;

@@ -836,3 +836,165 @@ fn signal(process: u32, name: &str) {
         .expect("kill is there");
     assert!(status.success());
 }
+
+/// The names of the fields of a document of iperf3, with those of what they are in.
+fn names(value: &Value, within: &str, into: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = format!("{within}{name}");
+                into.insert(name.clone());
+                names(value, &format!("{name}."), into);
+            }
+        }
+        Value::Array(values) => {
+            for value in values.iter().take(1) {
+                names(value, &format!("{within}[]."), into);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What reads iperf3's JSON finds in ours what it needs.
+#[test]
+fn iperf3_has_the_same_names() {
+    let Some(iperf3) = require_command("iperf3", "iperf3") else {
+        return;
+    };
+    let server = Server::start(&[]);
+    // What iperf3 tells that the tests here do not have, and the other way round.
+    let theirs_alone = [
+        "start.connected",
+        "start.cookie",
+        "start.rcvbuf_actual",
+        "start.sndbuf_actual",
+        "start.sock_bufsize",
+        "start.system_info",
+        "start.tcp_mss_default",
+        "start.timestamp",
+        "end.receiver_tcp_congestion",
+        "end.sender_tcp_congestion",
+        "intervals.[].streams.[].",
+        ".socket",
+        ".max_rtt",
+        ".min_rtt",
+        ".mean_rtt",
+        ".max_snd_cwnd",
+        ".max_snd_wnd",
+        ".sender.retransmits",
+        "start.test_start.fq_rate",
+        "start.test_start.bidir",
+    ];
+    let ours_alone = [
+        "start.test_start.bidir",
+        "intervals.[].sum.lost_packets",
+        "intervals.[].sum.jitter_ms",
+        "intervals.[].sum_bidir_reverse.retransmits",
+    ];
+    for (transport, options) in [
+        ("tcp", &["-O", "1", "--bidir"][..]),
+        ("udp", &["-u"]),
+        ("tcp", &["-R"]),
+    ] {
+        let port = test_support::free_udp_port().to_string();
+        let mut listening = Command::new(&iperf3);
+        listening.args(["-s", "-1", "-p", &port]);
+        let listening = Peer::spawn(&mut listening);
+        assert!(wait_until(LONG, || listening
+            .output()
+            .contains("Server listening")));
+        let theirs = Command::new(&iperf3)
+            .args(["-c", "127.0.0.1", "-p", &port, "-t", "2", "-J"])
+            .args(options)
+            .output()
+            .expect("it runs");
+        let our_port = server.port(transport).to_string();
+        let ours = tandem()
+            .args(["perf", "-c", "127.0.0.1", "-p", &our_port, "-t", "2", "-J"])
+            .args(options)
+            .output()
+            .expect("it runs");
+        assert!(ours.status.success(), "{}", text(&ours));
+        let named = |octets: &[u8]| {
+            let document: Value = serde_json::from_slice(octets).expect("JSON");
+            let mut all = std::collections::BTreeSet::new();
+            names(&document, "", &mut all);
+            all
+        };
+        let (theirs, ours) = (named(&theirs.stdout), named(&ours.stdout));
+        let is_among = |name: &String, list: &[&str]| list.iter().any(|part| name.contains(part));
+        let missing: Vec<&String> = theirs
+            .difference(&ours)
+            .filter(|name| !is_among(name, &theirs_alone))
+            .collect();
+        assert!(missing.is_empty(), "{options:?}: {missing:?}");
+        let more: Vec<&String> = ours
+            .difference(&theirs)
+            .filter(|name| !is_among(name, &ours_alone))
+            .collect();
+        assert!(more.is_empty(), "{options:?}: {more:?}");
+    }
+}
+
+/// What came in the omitted time is in no figure.
+#[test]
+fn the_beginning_can_be_omitted() {
+    let server = Server::start(&[]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("result.json");
+    let path = json.to_str().expect("a path");
+    server.measure(
+        "udp",
+        &[
+            "--seconds",
+            "2",
+            "--omit",
+            "1s",
+            "--bitrate",
+            "1M",
+            "--json",
+            path,
+        ],
+    );
+    let document = read(&json);
+    let run = run(&document);
+    // A megabit a second for two of three seconds.
+    let bytes = run["received"]["bytes"].as_f64().expect("a number");
+    assert!((200_000.0..300_000.0).contains(&bytes), "{run}");
+    let seconds = run["seconds"].as_f64().expect("a number");
+    assert!((1.5..2.5).contains(&seconds), "{run}");
+    assert_eq!(document["parameters"]["omit_seconds"], 1.0);
+}
+
+#[test]
+fn the_port_under_sctp_says_who_has_it() {
+    let other = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = other.local_addr().expect("bound").port().to_string();
+    let process = format!("(process {})", std::process::id());
+    for arguments in [
+        &["perf", "server", "--listen", "sctp:127.0.0.1:0"][..],
+        &["traffic", "receive", "--listen", "sctp:127.0.0.1:0"],
+        &["sctp", "listen", "--address", "127.0.0.1"],
+        &[
+            "proxy",
+            "--store",
+            "memory:",
+            "--listen",
+            "sctp:127.0.0.1:0",
+        ],
+    ] {
+        let output = tandem()
+            .args(arguments)
+            .args(["--encapsulation-port", &port])
+            .output()
+            .expect("it runs");
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(&process), "{arguments:?}: {said}");
+        assert!(
+            said.contains("--encapsulation-port"),
+            "{arguments:?}: {said}"
+        );
+    }
+}

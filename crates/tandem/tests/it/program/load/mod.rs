@@ -10,6 +10,7 @@ mod listed;
 mod options;
 mod registrars;
 mod security;
+mod twins;
 
 use std::process::Output;
 

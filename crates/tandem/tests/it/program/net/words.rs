@@ -154,7 +154,7 @@ fn what_makes_no_sense_is_said() {
         (&["up", "two-hosts", "--name", "../x"], "not a name"),
         (&["rule", "add", "client", "nobody"], "server"),
         (
-            &["rule", "add", "client", "server", "--delay", "50"],
+            &["rule", "add", "client", "server", "--delay", "soon"],
             "delay",
         ),
         (

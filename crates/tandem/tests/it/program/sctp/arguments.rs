@@ -18,11 +18,11 @@ fn arguments_that_make_no_sense_are_named() {
         (&["sctp", "listen", "--service", "chargen"], "--service"),
         (&["sctp", "listen", "--streams", "0"], "--streams"),
         (&["sctp", "listen", "--address", "localhost"], "--address"),
-        (&["sctp", "listen", "--linger", "5"], "--linger"),
+        (&["sctp", "listen", "--linger", "soon"], "--linger"),
         (&["sctp", "listen", "--extension", "quic"], "--extension"),
         (&["sctp", "listen", "--scheduler", "lifo"], "--scheduler"),
         (&["sctp", "listen", "--weight", "3"], "--weight"),
-        (&["sctp", "listen", "--linger-limit", "5"], "--linger-limit"),
+        (&["sctp", "listen", "--linger-limit", "x"], "--linger-limit"),
         (&["sctp", "listen", "--reconnect"], "--reconnect"),
         (
             &["sctp", "listen", "--peer-encapsulation-port", "0"],
