@@ -6,7 +6,6 @@ mod capture;
 mod completions;
 mod demo;
 mod flood;
-mod hidden_input;
 mod interrupts;
 mod lab;
 mod load;
