@@ -108,13 +108,18 @@ impl RtpTotals {
 /// The streams of open calls.
 #[derive(Debug)]
 pub(crate) struct RtpStreams {
-    /// Where media of which call is received.
+    /// Where media of which call is received: of several, the one that named the address last.
     ends: HashMap<Endpoint, u64, RandomState>,
+    /// The call of each stream, which keeps it although another call names its address.
+    streams: HashMap<StreamKey, u64, RandomState>,
     calls: LruCache<u64, CallMedia, RandomState>,
     hasher: RandomState,
     /// Packets of streams beyond those that are followed.
     pub(crate) unfollowed: u64,
 }
+
+/// Sender, receiver and SSRC.
+type StreamKey = (Endpoint, Endpoint, u32);
 
 /// The media of one call.
 #[derive(Debug, Default)]
@@ -150,6 +155,7 @@ impl RtpStreams {
     pub(crate) fn new(hasher: RandomState) -> RtpStreams {
         RtpStreams {
             ends: HashMap::with_hasher(hasher.clone()),
+            streams: HashMap::with_hasher(hasher.clone()),
             calls: LruCache::unbounded_with_hasher(hasher.clone()),
             hasher,
             unfollowed: 0,
@@ -177,26 +183,34 @@ impl RtpStreams {
         }
         let ends = known.ends.clone();
         for end in ends {
-            // The later call has it now: ports are used again.
             self.ends.insert(end, call);
         }
         while self.calls.len() > MOST_CALLS {
             if let Some((oldest, media)) = self.calls.pop_lru() {
-                self.forget_ends(oldest, &media);
+                self.forget(oldest, &media);
             }
         }
     }
 
     /// Takes a packet that may be one of RTP. Whether it is one of a call.
     pub(crate) fn observe(&mut self, event: &Event<'_>, packet: &RtpPacket<'_>) -> bool {
+        let key = (event.source, event.destination, packet.ssrc);
+        let known = self.streams.get(&key).copied();
         // Behind a NAT, only the address that sends may be one that was named.
         let by_end = |end| self.ends.get(end).copied();
-        let call = by_end(&event.destination).or_else(|| by_end(&event.source));
-        let Some(media) = call.and_then(|call| self.calls.get_mut(&call)) else {
+        let call = known
+            .or_else(|| by_end(&event.destination))
+            .or_else(|| by_end(&event.source));
+        let Some(call) = call else {
             return false;
         };
-        if !media.observe(event, packet) {
-            self.unfollowed += 1;
+        let Some(media) = self.calls.get_mut(&call) else {
+            return false;
+        };
+        match media.observe(event, packet) {
+            true if known.is_none() => drop(self.streams.insert(key, call)),
+            true => {}
+            false => self.unfollowed += 1,
         }
         true
     }
@@ -212,17 +226,23 @@ impl RtpStreams {
         let Some(media) = self.calls.pop(&call) else {
             return Vec::new();
         };
-        self.forget_ends(call, &media);
+        self.forget(call, &media);
         media.results()
     }
 
     /// Forgets all calls.
     pub(crate) fn clear(&mut self) {
         self.ends.clear();
+        self.streams.clear();
         self.calls.clear();
     }
 
-    fn forget_ends(&mut self, call: u64, media: &CallMedia) {
+    fn forget(&mut self, call: u64, media: &CallMedia) {
+        for stream in &media.streams {
+            let seen = &stream.seen;
+            let key = (seen.source, seen.destination, seen.ssrc);
+            self.streams.remove(&key);
+        }
         for end in &media.ends {
             if self.ends.get(end) == Some(&call) {
                 self.ends.remove(end);

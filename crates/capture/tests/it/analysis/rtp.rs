@@ -188,6 +188,43 @@ fn packets_before_any_description_are_of_no_call() {
     assert_eq!(results.first, None);
 }
 
+/// Programs that make many calls have one port for all of them: a stream stays with its call.
+#[test]
+fn calls_that_share_ports_have_their_own_streams() {
+    let mut script = call();
+    let (from, to) = ("192.0.2.1:4000", "192.0.2.2:6000");
+    script.rtp(200_000, from, to, 1, 7);
+    let mut other = call();
+    let text = String::from_utf8_lossy(&other.file[24..]).into_owned();
+    assert!(text.contains("Call-ID: one"));
+    // The same messages with another Call-ID of the same length.
+    let at: Vec<usize> = other
+        .file
+        .windows(12)
+        .enumerate()
+        .filter(|(_, octets)| octets == b"Call-ID: one")
+        .map(|(at, _)| at + 9)
+        .collect();
+    for at in at {
+        other.file[at..at + 3].copy_from_slice(b"two");
+    }
+    script.file.extend_from_slice(&other.file[24..]);
+    script.rtp(220_000, from, to, 2, 7);
+    script.rtp(220_000, from, to, 1, 8);
+    let (sessions, _) = script.analyze();
+    let packets: Vec<Vec<(u32, u64)>> = sessions
+        .iter()
+        .map(|session| {
+            session
+                .rtp
+                .iter()
+                .map(|one| (one.ssrc, one.packets))
+                .collect()
+        })
+        .collect();
+    assert_eq!(packets, [vec![(7, 2)], vec![(8, 1)]]);
+}
+
 /// Descriptions and packets that nobody sends in earnest.
 #[test]
 fn what_is_kept_of_media_is_bounded() {

@@ -39,6 +39,15 @@ impl Kamailio {
         Kamailio::with(&format!("{MODULES}{AUTHENTICATING}"))
     }
 
+    /// Starts one that sends a copy of each of its messages to this port by HEP version 3.
+    pub(crate) fn tracing(port: &str) -> Option<Kamailio> {
+        let tracing = TRACING.replace("PORT", port);
+        Kamailio::with(&format!(
+            "#!substdef \"!DOMAIN!{DOMAIN}!g\"\n#!substdef \"!NEXTHOP!sip:127.0.0.1:9!g\"\n\
+             {MODULES}{tracing}{CONFIGURATION}"
+        ))
+    }
+
     fn with(configuration: &str) -> Option<Kamailio> {
         let program = require_command("kamailio", "kamailio")?;
         let directory = tempfile::tempdir().expect("a directory");
@@ -89,6 +98,17 @@ loadmodule "registrar.so"
 loadmodule "siputils.so"
 loadmodule "textops.so"
 modparam("usrloc", "db_mode", 0)
+"#;
+
+/// Mode 1: what is sent and received, wherever the configuration goes.
+const TRACING: &str = r#"
+loadmodule "siptrace.so"
+modparam("siptrace", "duplicate_uri", "sip:127.0.0.1:PORT")
+modparam("siptrace", "hep_mode_on", 1)
+modparam("siptrace", "hep_version", 3)
+modparam("siptrace", "trace_to_database", 0)
+modparam("siptrace", "trace_on", 1)
+modparam("siptrace", "trace_mode", 1)
 "#;
 
 const CONFIGURATION: &str = r#"

@@ -3,7 +3,9 @@
 mod baresip;
 mod browser;
 mod capture;
+mod capture_hep;
 mod capture_of_load;
+mod capture_rtp;
 mod kamailio;
 mod linphone;
 mod phone;

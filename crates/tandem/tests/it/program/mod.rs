@@ -2,6 +2,7 @@
 
 mod capture;
 mod capture_live;
+mod capture_m3ua;
 mod capture_sctp;
 mod demo;
 mod flood;
