@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use link::{Bottleneck, Distribution, LinkConfig, LinkStatistics, Rate};
-use sctp::{EndpointConfig, EndpointStatistics};
+use sctp::{EndpointConfig, EndpointStatistics, LossDetection};
 use sim_transport::TcpConfig;
 
 use crate::congestion::Congestion;
@@ -32,6 +32,8 @@ pub(crate) struct Bulk {
     pub(crate) link: LinkConfig,
     pub(crate) transport: Transport,
     pub(crate) congestion: Congestion,
+    /// How SCTP finds losses; the kernel's TCP does by RACK-TLP, and reduces its rate in proportion (RFC 6937).
+    pub(crate) loss_detection: LossDetection,
     /// Connections of TCP, streams of one association.
     pub(crate) flows: u16,
     pub(crate) until: Until,
@@ -253,6 +255,9 @@ fn rate(bytes: u64, time: Duration) -> f64 {
 fn sctp_config(bulk: &Bulk) -> EndpointConfig {
     EndpointConfig::default()
         .congestion_control(bulk.congestion.of_sctp())
+        .loss_detection(bulk.loss_detection)
+        // It goes with RACK-TLP alone.
+        .prr(true)
         .a_rwnd(bulk.window as u32)
         .send_buffer(bulk.window)
         .mtu(MTU)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use link::{Bottleneck, LinkConfig};
 use report::{Axis, Cell, Colour, Column, Plot, Point as PlotPoint, Row, Series, Table, Trials};
+use sctp::LossDetection;
 use serde_json::{Value, json};
 
 use crate::bulk::{Bulk, Carried, Transport, Until, carry, check_runs, message};
@@ -58,9 +59,9 @@ impl Experiment for ThroughputByRoundTrip {
                        net, which the emulator carries on two processors. Its queue holds as much as the link itself, \
                        and at least 100 packets on net and 1,000 on sim. MTU 1500 bytes.",
             runs: "One sender that always has data to send, with CUBIC and buffers that are larger than what the link \
-                   and its queue hold: over our SCTP, and on net over the kernel's TCP with CUBIC (TCP_CONGESTION), \
-                   one after the other. On sim 20 round trips and 0.3 s, once; on net 20 s, three times (with --quick \
-                   6 s, once).",
+                   and its queue hold: over our SCTP with RACK-TLP and PRR, and on net over the kernel's TCP, which has \
+                   these, too, with CUBIC (TCP_CONGESTION), one after the other. On sim 20 round trips and 0.3 s, \
+                   once; on net 20 s, three times (with --quick 6 s, once).",
             measures: "The rate at which the receiver's user gets data, from when the connection is up at the \
                        receiver until the last byte: slow start is part of it.",
             law: "On sim, slow start doubles the window of three packets in each round trip until it holds what the \
@@ -150,6 +151,7 @@ fn bulk(on: On, context: &Context, transport: Transport, round_trip_ms: u64) -> 
         },
         transport,
         congestion: Congestion::Cubic,
+        loss_detection: LossDetection::RackTlp,
         flows: 1,
         until: Until::Time(lasts),
         window,

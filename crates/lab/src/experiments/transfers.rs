@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use link::{Bottleneck, LinkConfig, MAX_QUEUE_PACKETS};
 use report::{Axis, Cell, Colour, Column, Plot, Point as PlotPoint, Row, Series, Table, Trials};
+use sctp::LossDetection;
 use serde_json::{Value, json};
 
 use crate::bulk::{Bulk, Carried, Transport, Until, carry, check_runs, message};
@@ -154,6 +155,7 @@ fn bulk(transport: Transport, files: u16, messages: u64, loss_percent: f64) -> B
         },
         transport,
         congestion: Congestion::Reno,
+        loss_detection: LossDetection::GapReports,
         flows: files,
         until: Until::Messages(messages),
         window: WINDOW,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use link::LinkConfig;
 use report::{Axis, Cell, Colour, Column, Plot, Point as PlotPoint, Row, Series, Table, Trials};
+use sctp::LossDetection;
 use serde_json::{Value, json};
 
 use crate::bulk::{Bulk, Carried, Transport, Until, carry, check_runs};
@@ -162,6 +163,7 @@ fn bulk(transport: Transport, lasts: Duration, link: LinkConfig) -> Bulk {
         link,
         transport,
         congestion: Congestion::Reno,
+        loss_detection: LossDetection::GapReports,
         flows: 1,
         until: Until::Time(lasts),
         window: WINDOW,
