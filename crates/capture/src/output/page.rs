@@ -41,8 +41,8 @@ impl Output {
         };
         let tables = self.tables().into_iter();
         let figures = tables.filter(|table| !is_elsewhere(table));
-        page = page.section(figures.fold(Section::new("Figures"), Section::table));
-        for (heading, tables) in [("SCTP", sctp), ("M3UA", m3ua)] {
+        let figures = figures.collect();
+        for (heading, tables) in [("Figures", figures), ("SCTP", sctp), ("M3UA", m3ua)] {
             if !tables.is_empty() {
                 let section = Section::new(heading);
                 page = page.section(tables.into_iter().fold(section, Section::table));
@@ -218,8 +218,11 @@ impl Output {
     }
 }
 
+/// Those that so many samples tell apart from the largest one.
 fn percentiles(delays: &Delays) -> impl Iterator<Item = (f64, Option<f64>)> {
-    PERCENTILES.into_iter().map(|percent| {
+    let samples = delays.count() as f64;
+    let is_told = move |percent: &f64| *percent == 100.0 || (100.0 - percent) * samples >= 100.0;
+    PERCENTILES.into_iter().filter(is_told).map(|percent| {
         let value = delays.quantile(percent / 100.0);
         (percent, value.map(|value| value.as_secs_f64() * 1e3))
     })

@@ -164,34 +164,38 @@ impl Output {
     /// What the capture shows, in a sentence: whether calls fail, media is lost, or requests of M3UA have no answer.
     pub(super) fn verdict(&self) -> String {
         let results = &self.results;
-        let of = |some: u64, all: u64, what: &str, verb: &str| match some {
-            0 if all == 1 => format!("the only {what} did not {verb}"),
-            0 => format!("none of {} {what}s {verb}", format_count(all)),
-            some => format!(
-                "{} of {} {what}s {verb} ({} %)",
-                format_count(some),
-                format_count(all),
-                format_number(100.0 * some as f64 / all as f64, 1)
-            ),
+        let of = |some: u64, all: u64, what: &str| {
+            let percent = format_number(100.0 * some as f64 / all as f64, 1);
+            let [some, all] = [some, all].map(format_count);
+            format!("{some} of {all} {what} ({percent} %)")
         };
         let mut parts = Vec::new();
         if self.sessions > 0 {
             let failed = ["not ended", "refused", "unanswered"];
             let failed = failed.map(|outcome| results.outcomes.get(outcome).copied());
             let failed = failed.into_iter().flatten().sum();
-            parts.push(of(failed, self.sessions, "call", "fail"));
+            parts.push(match failed {
+                0 => format!("none of {} calls failed", format_count(self.sessions)),
+                failed => of(failed, self.sessions, "calls failed"),
+            });
         }
         let rtp = &results.rtp;
         if rtp.streams > 0 {
             let expected = rtp.packets + rtp.lost;
-            parts.push(of(rtp.lost, expected, "RTP packet", "were lost"));
+            parts.push(match rtp.lost {
+                0 => format!("none of {} RTP packets was lost", format_count(expected)),
+                lost => of(lost, expected, "RTP packets were lost"),
+            });
         }
         let transactions = results.m3ua.transactions();
         if !transactions.is_empty() {
             let sum = |of: fn(&crate::M3uaTransactions) -> u64| transactions.values().map(of).sum();
             let unanswered: u64 = sum(|one| one.unanswered);
             let all: u64 = unanswered + sum(|one| one.answered + one.refused);
-            parts.push(of(unanswered, all, "M3UA request", "have no answer"));
+            parts.push(match unanswered {
+                0 => format!("all of {} M3UA requests were answered", format_count(all)),
+                unanswered => of(unanswered, all, "M3UA requests were not answered"),
+            });
         }
         let text = match parts.is_empty() {
             true => "no call in the capture".to_owned(),
