@@ -19,6 +19,15 @@ pub enum Command {
         /// The account's number, from 0 on.
         #[serde(default)]
         account: usize,
+        /// Also those of the user's other devices.
+        #[serde(default)]
+        all: bool,
+    },
+    /// Asks where an account is registered.
+    Bindings {
+        /// The account's number, from 0 on.
+        #[serde(default)]
+        account: usize,
     },
     /// Calls a URI.
     Dial {

@@ -10,6 +10,7 @@ use sip_net::SipNetConfig;
 use ua::{AccountConfig, UaConfig};
 
 use crate::device::Source;
+use crate::media_config::MediaConfig;
 use crate::mixing::Output;
 
 /// Settings of a phone.
@@ -25,6 +26,8 @@ pub struct PhoneConfig {
     pub transport: Option<Transport>,
     /// The codecs, the preferred ones first.
     pub codecs: Vec<Codec>,
+    /// How media are protected, found and missed.
+    pub media: MediaConfig,
     /// What is sent in calls.
     pub source: Source,
     /// Where calls and the tones of their progress are heard.
@@ -55,6 +58,7 @@ impl PhoneConfig {
             net: SipNetConfig::default(),
             transport: None,
             codecs: Codec::ALL.to_vec(),
+            media: MediaConfig::default(),
             source: Source::Null,
             output: Output::Null,
             country: Country::default(),

@@ -1,7 +1,8 @@
 //! A socket by which other programs use a phone: commands as JSON, a line each, go in; events come out.
 
+use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ const MAX_LINE: u64 = 64 << 10;
 const RETRY: Duration = Duration::from_millis(100);
 /// Clients at one time.
 const MAX_CLIENTS: usize = 16;
+/// The socket's name in the directory that it is made in.
+const NAME: &str = "s";
 
 /// The socket. It is removed when this is dropped.
 #[derive(Debug)]
@@ -43,8 +46,7 @@ impl ControlSocket {
         if is_left && std::os::unix::net::UnixStream::connect(path).is_err() {
             std::fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let listener = bind(path)?;
         let (events, _) = broadcast::channel(MAX_BEHIND);
         let accepting = tokio::spawn(accept(listener, phone.clone(), events.clone()));
         Ok(ControlSocket {
@@ -69,6 +71,28 @@ impl Drop for ControlSocket {
         self.accepting.abort();
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Makes a socket that nobody else can connect to at any time: in a directory that only this user may enter, until its
+/// permissions are set.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let random = rand::random::<u32>();
+    let directory = parent.join(format!(".tandem-{random:08x}"));
+    DirBuilder::new().mode(0o700).create(&directory)?;
+    let inside = directory.join(NAME);
+    let bound = UnixListener::bind(&inside).and_then(|listener| {
+        std::fs::set_permissions(&inside, std::fs::Permissions::from_mode(0o600))?;
+        // Unlike a rename, it does not replace what is there.
+        std::fs::hard_link(&inside, path)?;
+        Ok(listener)
+    });
+    let _ = std::fs::remove_file(&inside);
+    let _ = std::fs::remove_dir(&directory);
+    bound
 }
 
 async fn accept(listener: UnixListener, phone: Phone, events: broadcast::Sender<String>) {

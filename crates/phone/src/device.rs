@@ -4,29 +4,15 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use media::resample::resample;
+use media::resample::RateConverter;
 use media::tones::ToneGenerator;
 use media::wav::{self, Sound};
 
+use crate::device_error::DeviceError;
+use crate::sound_card::{self, Microphone};
+
 /// The longest file that is played.
 const MAX_FILE_OCTETS: u64 = 256 << 20;
-
-/// Why a device cannot be used; the text names it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{device}: {problem}")]
-pub struct DeviceError {
-    device: String,
-    problem: String,
-}
-
-impl DeviceError {
-    pub(crate) fn new(device: impl Into<String>, problem: impl ToString) -> DeviceError {
-        DeviceError {
-            device: device.into(),
-            problem: problem.to_string(),
-        }
-    }
-}
 
 /// Where the sound comes from that is sent.
 #[derive(Clone, Debug)]
@@ -39,10 +25,12 @@ pub enum Source {
     Sound(Sound),
     /// What is heard.
     Echo,
+    /// A microphone.
+    Device(String),
 }
 
 impl Source {
-    /// Reads `null:`, `tone:HERTZ`, `file:PATH` or a path.
+    /// Reads `null:`, `tone:HERTZ`, `default`, `alsa:DEVICE`, `file:PATH` or a path. A microphone is opened for a moment.
     ///
     /// # Errors
     ///
@@ -50,6 +38,10 @@ impl Source {
     pub fn open(name: &str) -> Result<Source, DeviceError> {
         if name == "null:" {
             return Ok(Source::Null);
+        }
+        if sound_card::is_name(name) {
+            Microphone::open(name)?;
+            return Ok(Source::Device(name.to_owned()));
         }
         if let Some(hertz) = name.strip_prefix("tone:") {
             let hertz = hertz.parse::<f32>().ok();
@@ -81,6 +73,15 @@ impl Source {
                 at: 0,
             },
             Source::Echo => Player::Echo,
+            // One that is gone meanwhile is silent.
+            Source::Device(name) => {
+                Microphone::open(name).map_or(Player::Null, |microphone| Player::Microphone {
+                    microphone,
+                    converted: RateConverter::default(),
+                    sample_rate,
+                    waiting: Vec::new(),
+                })
+            }
         }
     }
 }
@@ -90,8 +91,17 @@ impl Source {
 pub(crate) enum Player {
     Null,
     Tone(ToneGenerator),
-    Sound { samples: Vec<i16>, at: usize },
+    Sound {
+        samples: Vec<i16>,
+        at: usize,
+    },
     Echo,
+    Microphone {
+        microphone: Microphone,
+        converted: RateConverter,
+        sample_rate: u32,
+        waiting: Vec<i16>,
+    },
 }
 
 impl Player {
@@ -104,6 +114,20 @@ impl Player {
                 let mut echo = heard.to_vec();
                 echo.resize(count, 0);
                 into.append(&mut echo);
+            }
+            Player::Microphone {
+                microphone,
+                converted,
+                sample_rate,
+                waiting,
+            } => {
+                let from = microphone.sample_rate();
+                let taken = microphone.take(count * from as usize / (*sample_rate).max(1) as usize);
+                waiting.append(&mut converted.next(&taken, from, *sample_rate));
+                let rest = waiting.split_off(count.min(waiting.len()));
+                let mut recorded = std::mem::replace(waiting, rest);
+                recorded.resize(count, 0);
+                into.append(&mut recorded);
             }
             Player::Sound { samples, at } => {
                 let before = *at;
@@ -126,6 +150,7 @@ pub struct Recorder {
     file: BufWriter<File>,
     sample_rate: u32,
     samples: u32,
+    converted: RateConverter,
 }
 
 impl Recorder {
@@ -142,6 +167,7 @@ impl Recorder {
             file: BufWriter::new(file),
             sample_rate,
             samples: 0,
+            converted: RateConverter::default(),
         };
         recorder.write_header().map_err(problem)?;
         Ok(recorder)
@@ -153,7 +179,7 @@ impl Recorder {
     ///
     /// They cannot be written.
     pub fn write(&mut self, samples: &[i16], sample_rate: u32) -> Result<(), DeviceError> {
-        let samples = resample(samples.to_vec(), sample_rate, self.sample_rate);
+        let samples = self.converted.next(samples, sample_rate, self.sample_rate);
         for sample in &samples {
             self.file
                 .write_all(&sample.to_le_bytes())
@@ -223,7 +249,9 @@ mod tests {
         recorder.write(&[0; 960], 48_000).unwrap();
         recorder.finish().unwrap();
         let sound = wav::read(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!((sound.sample_rate, sound.samples.len()), (8_000, 320));
+        assert_eq!(sound.sample_rate, 8_000);
+        // The filter keeps the last milliseconds.
+        assert!((270..=320).contains(&sound.samples.len()));
     }
 
     #[test]

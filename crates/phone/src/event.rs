@@ -1,5 +1,6 @@
 //! What happens on a phone.
 
+use media::rtcp_xr::{UNAVAILABLE, VoipMetrics};
 use serde::Serialize;
 
 /// How a call sounds.
@@ -9,8 +10,14 @@ pub struct CallQuality {
     pub packets_received: u64,
     /// Packets of sound that left.
     pub packets_sent: u64,
+    /// Packets that were not the other side's, not authentic, or came a second time.
+    pub packets_dropped: u64,
     /// The part of the packets that was lost or came too late, from 0 to 1.
     pub lost: f64,
+    /// The part of the packets that came too late, from 0 to 1.
+    pub discarded: f64,
+    /// The mean length of a burst of losses, in milliseconds (RFC 3611 section 4.7.2).
+    pub burst_ms: f64,
     /// The jitter of their arrival, in milliseconds (RFC 3550 section 6.4.1).
     pub jitter_ms: f64,
     /// From the arrival of the fastest packets to the playing, in milliseconds.
@@ -23,6 +30,48 @@ pub struct CallQuality {
     pub sent_db: f64,
     /// The mean opinion score, estimated: 4.4 at best (ITU-T G.107).
     pub mos: f64,
+    /// The suite by which packets are protected; none without SRTP.
+    pub srtp: Option<&'static str>,
+    /// What the other side reports of what it hears, in extended reports.
+    pub remote: Option<RemoteQuality>,
+}
+
+/// What the other side hears (RFC 3611 section 4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RemoteQuality {
+    /// The part of our packets that the network lost, from 0 to 1.
+    pub lost: f64,
+    /// The part of our packets that came too late, from 0 to 1.
+    pub discarded: f64,
+    /// The mean length of a burst of losses, in milliseconds.
+    pub burst_ms: u16,
+    /// The other side's estimate of there and back, in milliseconds.
+    pub round_trip_ms: u16,
+    /// What its computer adds, in milliseconds: jitter buffer, packets.
+    pub end_system_ms: u16,
+    /// The loudness of our speech, in dBm0.
+    pub signal_dbm0: Option<i8>,
+    /// The rating R (ITU-T G.107).
+    pub r_factor: Option<u8>,
+    /// The mean opinion score, with delay.
+    pub mos: Option<f64>,
+}
+
+impl From<&VoipMetrics> for RemoteQuality {
+    fn from(metrics: &VoipMetrics) -> RemoteQuality {
+        let known = |value: u8| (value != UNAVAILABLE).then_some(value);
+        RemoteQuality {
+            lost: f64::from(metrics.loss_rate) / 256.0,
+            discarded: f64::from(metrics.discard_rate) / 256.0,
+            burst_ms: metrics.burst_duration,
+            round_trip_ms: metrics.round_trip_delay,
+            end_system_ms: metrics.end_system_delay,
+            signal_dbm0: (metrics.signal_level != UNAVAILABLE as i8)
+                .then_some(metrics.signal_level),
+            r_factor: known(metrics.r_factor),
+            mos: known(metrics.mos_cq).map(|tenths| f64::from(tenths) / 10.0),
+        }
+    }
 }
 
 /// Something that happened. As JSON it is an object whose `event` is its name.
@@ -35,6 +84,24 @@ pub enum PhoneEvent {
         account: usize,
         /// For so many seconds; it is renewed before.
         expires: u32,
+        /// Along so many flows (RFC 5626).
+        flows: usize,
+    },
+    /// A flow of an account has failed, and is tried again after a while.
+    FlowFailed {
+        /// The account's number, from 0 on.
+        account: usize,
+        /// The place of its proxy among those of the account, from 0 on.
+        flow: usize,
+        /// How many flows are still registered.
+        flows: usize,
+    },
+    /// Where an account is registered.
+    Bindings {
+        /// The account's number, from 0 on.
+        account: usize,
+        /// The URIs.
+        contacts: Vec<String>,
     },
     /// An account is no more registered.
     Unregistered {
@@ -118,6 +185,18 @@ pub enum PhoneEvent {
         #[serde(flatten)]
         quality: CallQuality,
     },
+    /// Nothing has come from the other side for a time (`rtp_timeout`).
+    RtpTimeout {
+        /// The call's number.
+        call: u64,
+        /// For how long.
+        seconds: u64,
+    },
+    /// The media cannot be protected as it was agreed: the call is hung up.
+    NotProtected {
+        /// The call's number.
+        call: u64,
+    },
     /// The other side asks us to call somebody else.
     TransferRequested {
         /// The call's number.
@@ -152,6 +231,15 @@ pub enum PhoneEvent {
         account: usize,
         /// Whether there are any.
         waiting: bool,
+    },
+    /// A path of an SCTP association has failed, or works again. Calls go on along the others.
+    Path {
+        /// The address of the peer when the association came up.
+        peer: String,
+        /// Its address on the path.
+        address: String,
+        /// Whether the path works.
+        works: bool,
     },
     /// A call is over.
     Ended {

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::command::Command;
 use crate::event::PhoneEvent;
+use crate::event_names::events;
 use crate::phone::Phone;
 
 /// How long an event is waited for unless a step says otherwise.
@@ -125,6 +126,7 @@ impl Step {
                 if fields.contains_key("expect") || fields.contains_key("never") {
                     return Err("expect and never exclude each other".to_owned());
                 }
+                check_names(&event, &fields)?;
                 let wanted = Wanted { event, fields };
                 return Ok(match is_wanted {
                     true => Step::Expect(wanted, within),
@@ -133,6 +135,23 @@ impl Step {
             }
         }
         Err("one of do, wait, expect and never is missing".to_owned())
+    }
+}
+
+/// Says which events or fields there are instead of one that there is not.
+fn check_names(event: &str, fields: &Map<String, Value>) -> Result<(), String> {
+    let events = events();
+    let Some(known) = events.get(event) else {
+        let names: Vec<&str> = events.keys().map(String::as_str).collect();
+        let names = names.join(", ");
+        return Err(format!("there is no event `{event}`: {names}"));
+    };
+    match fields.keys().find(|field| !known.contains(field)) {
+        Some(field) => Err(format!(
+            "{event} has no field `{field}`: {}",
+            known.join(", ")
+        )),
+        None => Ok(()),
     }
 }
 
@@ -317,6 +336,14 @@ mod tests {
                 "step 1: within: a number",
             ),
             ("[[stop]]\nwait = 1", "unknown field `stop`"),
+            (
+                "[[step]]\nexpect = \"answred\"",
+                "step 1: there is no event `answred`: answered, ",
+            ),
+            (
+                "[[step]]\nnever = \"answered\"\ncodek = \"pcma\"",
+                "step 1: answered has no field `codek`: call, codec",
+            ),
         ] {
             let error = Scenario::parse(text).unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");

@@ -8,10 +8,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use media::codec::PACKET_TIME;
-use media::resample::resample;
+use media::resample::RateConverter;
 use media::tones::{Country, Tone, ToneGenerator};
 
-use crate::device::{DeviceError, Recorder};
+use crate::device::Recorder;
+use crate::device_error::DeviceError;
+use crate::sound_card::{self, SpeakerStream};
 
 /// Samples a second in which calls are mixed.
 const RATE: u32 = 16_000;
@@ -28,17 +30,23 @@ pub enum Output {
     Null,
     /// Into a WAV file.
     File(PathBuf),
+    /// To a device.
+    Device(String),
 }
 
 impl Output {
-    /// Reads `null:`, `file:PATH` or a path.
+    /// Reads `null:`, `default`, `alsa:DEVICE`, `file:PATH` or a path. A device is opened for a moment.
     ///
     /// # Errors
     ///
-    /// The file cannot be written.
+    /// The file cannot be written, or the device cannot be used.
     pub fn open(name: &str) -> Result<Output, DeviceError> {
         if name == "null:" {
             return Ok(Output::Null);
+        }
+        if sound_card::is_name(name) {
+            SpeakerStream::open(name, |count, _| vec![0; count])?;
+            return Ok(Output::Device(name.to_owned()));
         }
         let path = Path::new(name.strip_prefix("file:").unwrap_or(name));
         Recorder::create(path, RATE)?.finish()?;
@@ -51,18 +59,38 @@ impl Output {
 pub(crate) struct Speaker {
     heard: Arc<Mutex<Heard>>,
     country: Country,
-    /// `None` when nobody listens.
-    playing: Option<(Sender<()>, JoinHandle<()>)>,
+    playing: Playing,
+}
+
+/// What takes what is heard.
+#[derive(Debug)]
+enum Playing {
+    Nothing,
+    /// A thread that writes a file until the sender is dropped.
+    File(Option<(Sender<()>, JoinHandle<()>)>),
+    Device {
+        _stream: SpeakerStream,
+    },
 }
 
 /// What a call gives to the speaker.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct SpeakerInput {
     heard: Option<Arc<Mutex<Heard>>>,
+    converted: RateConverter,
+}
+
+/// A call's end of a conference.
+#[derive(Debug, Default)]
+pub(crate) struct ConferenceEnd {
+    said: RateConverter,
+    others: RateConverter,
 }
 
 #[derive(Debug, Default)]
 struct Heard {
+    /// Nobody listens any more.
+    is_over: bool,
     calls: BTreeMap<u64, VecDeque<i16>>,
     /// The tones of calls; some end by themselves.
     tones: BTreeMap<u64, (ToneGenerator, Option<Instant>)>,
@@ -77,7 +105,7 @@ impl Speaker {
     pub(crate) fn open(output: &Output, country: Country) -> Result<Speaker, DeviceError> {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let playing = match output {
-            Output::Null => None,
+            Output::Null => Playing::Nothing,
             Output::File(path) => {
                 let recorder = Recorder::create(path, RATE)?;
                 let (end, ended) = channel();
@@ -86,7 +114,14 @@ impl Speaker {
                     .name("speaker".to_owned())
                     .spawn(move || write_file(&shared, recorder, &ended))
                     .map_err(|error| DeviceError::new(path.display().to_string(), error))?;
-                Some((end, thread))
+                Playing::File(Some((end, thread)))
+            }
+            Output::Device(name) => {
+                let mut stream = DeviceMix::new(Arc::clone(&heard));
+                let play = move |count, rate| stream.next(count, rate);
+                Playing::Device {
+                    _stream: SpeakerStream::open(name, play)?,
+                }
             }
         };
         Ok(Speaker {
@@ -96,10 +131,15 @@ impl Speaker {
         })
     }
 
+    fn is_playing(&self) -> bool {
+        !matches!(self.playing, Playing::Nothing)
+    }
+
     /// What a call plays into.
     pub(crate) fn input(&self) -> SpeakerInput {
         SpeakerInput {
-            heard: self.playing.is_some().then(|| Arc::clone(&self.heard)),
+            heard: self.is_playing().then(|| Arc::clone(&self.heard)),
+            converted: RateConverter::default(),
         }
     }
 
@@ -107,7 +147,7 @@ impl Speaker {
     pub(crate) fn tone(&self, call: u64, tone: Option<Tone>, length: Option<Duration>) {
         let mut heard = lock(&self.heard);
         match tone {
-            Some(tone) if self.playing.is_some() => {
+            Some(tone) if self.is_playing() && !heard.is_over => {
                 let generator = ToneGenerator::progress(tone, self.country, RATE);
                 let until = length.map(|length| Instant::now() + length);
                 heard.tones.insert(call, (generator, until));
@@ -121,7 +161,9 @@ impl Speaker {
 
 impl Drop for Speaker {
     fn drop(&mut self) {
-        if let Some((end, thread)) = self.playing.take() {
+        if let Playing::File(playing) = &mut self.playing
+            && let Some((end, thread)) = playing.take()
+        {
             drop(end);
             let _ = thread.join();
         }
@@ -130,13 +172,15 @@ impl Drop for Speaker {
 
 impl SpeakerInput {
     /// Plays what was heard in a call.
-    pub(crate) fn play(&self, call: u64, samples: &[i16], rate: u32) {
+    pub(crate) fn play(&mut self, call: u64, samples: &[i16], rate: u32) {
         let Some(heard) = &self.heard else {
             return;
         };
-        let samples = resample(samples.to_vec(), rate, RATE);
+        let samples = self.converted.next(samples, rate, RATE);
         let mut heard = lock(heard);
-        append(heard.calls.entry(call).or_default(), &samples);
+        if !heard.is_over {
+            append(heard.calls.entry(call).or_default(), &samples);
+        }
     }
 }
 
@@ -160,6 +204,35 @@ impl Heard {
     }
 }
 
+/// What is heard, as a device asks for it by its own clock.
+struct DeviceMix {
+    heard: Arc<Mutex<Heard>>,
+    converted: RateConverter,
+    waiting: VecDeque<i16>,
+}
+
+impl DeviceMix {
+    fn new(heard: Arc<Mutex<Heard>>) -> DeviceMix {
+        DeviceMix {
+            heard,
+            converted: RateConverter::default(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn next(&mut self, count: usize, rate: u32) -> Vec<i16> {
+        // The filter needs some before it gives the first ones.
+        let mut turns = count * 50 / rate.max(1) as usize + 2;
+        while self.waiting.len() < count && turns > 0 {
+            let mixed = lock(&self.heard).mix();
+            self.waiting.extend(self.converted.next(&mixed, RATE, rate));
+            turns -= 1;
+        }
+        let count = count.min(self.waiting.len());
+        self.waiting.drain(..count).collect()
+    }
+}
+
 fn write_file(heard: &Mutex<Heard>, mut recorder: Recorder, ended: &Receiver<()>) {
     let mut next = Instant::now() + PACKET_TIME;
     loop {
@@ -174,6 +247,10 @@ fn write_file(heard: &Mutex<Heard>, mut recorder: Recorder, ended: &Receiver<()>
         }
         next += PACKET_TIME;
     }
+    *lock(heard) = Heard {
+        is_over: true,
+        ..Heard::default()
+    };
     let _ = recorder.finish();
 }
 
@@ -205,6 +282,7 @@ impl Conference {
     pub(crate) fn exchange(
         &self,
         call: u64,
+        end: &mut ConferenceEnd,
         heard: (&[i16], u32),
         sent: &mut [i16],
         sent_rate: u32,
@@ -213,7 +291,7 @@ impl Conference {
         if !waiting.keys().any(|(from, _)| *from == call) {
             return;
         }
-        let said = resample(heard.0.to_vec(), heard.1, RATE);
+        let said = end.said.next(heard.0, heard.1, RATE);
         let mut others = vec![0; FRAME];
         for ((from, to), queue) in waiting.iter_mut() {
             if *from == call {
@@ -223,7 +301,8 @@ impl Conference {
             }
         }
         drop(waiting);
-        add(sent, resample(others, RATE, sent_rate).into_iter());
+        let others = end.others.next(&others, RATE, sent_rate);
+        add(sent, others.into_iter());
     }
 }
 
@@ -260,7 +339,13 @@ mod tests {
         let mut sent = vec![0; FRAME];
         for (call, level) in [(1, 100), (2, 200), (3, 400)] {
             sent = vec![5; FRAME];
-            conference.exchange(call, (&[level; FRAME], RATE), &mut sent, RATE);
+            conference.exchange(
+                call,
+                &mut ConferenceEnd::default(),
+                (&[level; FRAME], RATE),
+                &mut sent,
+                RATE,
+            );
         }
         assert!(
             sent.iter().all(|sample| *sample == 305),
@@ -268,11 +353,63 @@ mod tests {
         );
         conference.leave(1);
         let mut sent = vec![0; FRAME];
-        conference.exchange(2, (&[0; FRAME], RATE), &mut sent, RATE);
+        conference.exchange(
+            2,
+            &mut ConferenceEnd::default(),
+            (&[0; FRAME], RATE),
+            &mut sent,
+            RATE,
+        );
         assert!(sent.iter().all(|sample| *sample == 400), "{sent:?}");
         let mut sent = vec![0; FRAME];
-        conference.exchange(1, (&[0; FRAME], RATE), &mut sent, RATE);
+        conference.exchange(
+            1,
+            &mut ConferenceEnd::default(),
+            (&[0; FRAME], RATE),
+            &mut sent,
+            RATE,
+        );
         assert!(sent.iter().all(|sample| *sample == 0), "it has left");
+    }
+
+    #[test]
+    fn a_speaker_that_has_stopped_keeps_nothing() {
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let mut input = SpeakerInput {
+            heard: Some(Arc::clone(&heard)),
+            converted: RateConverter::default(),
+        };
+        input.play(1, &[1; FRAME], RATE);
+        assert_eq!(lock(&heard).calls.len(), 1);
+        let directory = tempfile::tempdir().unwrap();
+        let recorder = Recorder::create(&directory.path().join("heard.wav"), RATE).unwrap();
+        let (end, ended) = channel();
+        drop(end);
+        write_file(&heard, recorder, &ended);
+        input.play(2, &[1; FRAME], RATE);
+        assert!(lock(&heard).calls.is_empty(), "nobody takes it");
+    }
+
+    #[test]
+    fn a_device_gets_as_much_as_it_asks_for() {
+        for rate in [8_000, 44_100, 48_000] {
+            let heard = Arc::new(Mutex::new(Heard::default()));
+            let mut mix = DeviceMix::new(Arc::clone(&heard));
+            let mut played = Vec::new();
+            for turn in 0..50 {
+                append(lock(&heard).calls.entry(1).or_default(), &[1_000; FRAME]);
+                let count = rate as usize / 50 + turn % 3;
+                let some = mix.next(count, rate);
+                assert_eq!(some.len(), count, "{rate}");
+                played.extend(some);
+            }
+            let heard = played.iter().filter(|sample| **sample > 900).count();
+            assert!(
+                heard > played.len() * 9 / 10,
+                "{rate}: {heard} of {}",
+                played.len()
+            );
+        }
     }
 
     #[test]

@@ -1,17 +1,35 @@
-//! Offers and answers of voice calls (RFC 3264, RFC 4733 section 7, RFC 5761 section 5.1).
+//! Offers and answers of voice calls: RFC 3264, RFC 4733 section 7, RFC 5761 section 5.1; keys of SRTP by RFC 4568 and
+//! RFC 5763, also opportunistic (RFC 8643); ICE by RFC 8839; extended reports by RFC 3611 section 5.
+
+mod parts;
+#[cfg(test)]
+mod tests;
+mod theirs;
 
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use media::codec::Codec;
 use media::receiver::StreamFormat;
+use media::srtp::MasterKey;
 use media::telephone_event;
 use sip::sdp::{Connection, Direction, Media, Origin, RtpMap, Section, SessionDescription};
+
+pub use parts::{Fingerprint, Profile, Setup};
+use theirs::{TheirIce, Theirs};
+
+use crate::ice::{Candidate, IceCredentials, IceSession};
+use crate::media_config::{Srtp, SrtpKeys};
+use crate::sdes::Crypto;
 
 /// The payload types that we give to what has no static one.
 const OPUS: u8 = 96;
 const KEYS: u8 = 101;
 const KEYS_OF_OPUS: u8 = 102;
+/// Dynamic payload types (RFC 3551 section 6).
+const DYNAMIC: std::ops::RangeInclusive<u8> = 96..=127;
+/// Payload types of the other side that are remembered.
+const MAX_MAPPED: usize = 256;
 
 /// Our side of a call's media.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +50,54 @@ pub struct LocalMedia {
     pub refused: Vec<RefusedMedia>,
     /// How many of them come before our audio.
     pub place: usize,
+    /// What protects the media.
+    pub protection: LocalProtection,
+    /// Our credentials of ICE, one for each start; none without ICE.
+    pub ice: Vec<IceCredentials>,
+    /// What earlier descriptions have settled.
+    pub settled: Settled,
+}
+
+/// What we have to protect media.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalProtection {
+    /// Whether they are protected.
+    pub srtp: Srtp,
+    /// What is offered for that; nothing when the signalling must not have it.
+    pub offered: Option<SrtpKeys>,
+    /// A key for each suite, the preferred ones first; each call has its own.
+    pub sdes: Vec<MasterKey>,
+    /// The fingerprint of our certificate.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// What stays as it is in further descriptions of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// The protocol of the media line.
+    profile: Option<Profile>,
+    /// What payload types mean (RFC 3264 section 8.3.2).
+    mapped: Vec<(u8, String, u32)>,
+    /// The keys are ours and theirs, or agreed on by DTLS: further descriptions have to have some, too.
+    security: Security,
+    /// The tag of the line of `a=crypto` in use.
+    tag: Option<u32>,
+    /// The other side's credentials of ICE, and the place of ours that go with them.
+    ice: Option<(IceCredentials, usize)>,
+    /// Our last offer: several answers to it may come (RFC 3261 section 13.2.2.4).
+    offered: Offered,
+}
+
+/// What an offer of ours had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Offered {
+    profile: Option<Profile>,
+    formats: Vec<Format>,
+    crypto: Vec<Crypto>,
+    has_fingerprint: bool,
+    ice: Option<IceCredentials>,
+    /// An answer without keys will not do.
+    must_have_keys: bool,
 }
 
 /// Media that the other side has offered and we have refused. They keep their place in all further descriptions (RFC 3264
@@ -44,26 +110,41 @@ pub struct RefusedMedia {
 }
 
 impl RefusedMedia {
+    fn read(section: &Section) -> Option<RefusedMedia> {
+        let line = section.media_line()?;
+        Some(RefusedMedia {
+            kind: line.kind.to_owned(),
+            protocol: line.protocol.to_owned(),
+            formats: line.formats().collect::<Vec<_>>().join(" "),
+        })
+    }
+
     /// What we do not take has port 0 (RFC 3264 section 6).
     fn section(&self) -> Section {
         Section::media(&Media::new(&self.kind, 0, &self.protocol, &self.formats))
     }
 }
 
-impl LocalMedia {
-    /// Keeps the places of the media in an offer that was answered.
-    pub fn keep_places(&mut self, offer: &[u8]) {
-        let Ok(offered) = SessionDescription::read(offer) else {
-            return;
-        };
-        let Ok((place, _)) = find_audio(&offered) else {
-            return;
-        };
-        let others = offered.media().iter().enumerate();
-        let others = others.filter(|(index, _)| *index != place);
-        self.place = place;
-        self.refused = others.filter_map(|(_, section)| refused(section)).collect();
-    }
+/// What protects the media of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Security {
+    /// Nothing.
+    #[default]
+    None,
+    /// Keys of the session descriptions (RFC 4568), of one suite.
+    Sdes {
+        /// Of what we send.
+        send: MasterKey,
+        /// Of what we receive.
+        receive: MasterKey,
+    },
+    /// Keys of a DTLS handshake (RFC 5763).
+    Dtls {
+        /// One of which the other side's certificate has.
+        fingerprints: Vec<Fingerprint>,
+        /// We begin the handshake.
+        is_client: bool,
+    },
 }
 
 /// What both sides have agreed on.
@@ -79,6 +160,12 @@ pub struct Negotiated {
     pub rtcp: SocketAddr,
     /// Which way the sound goes, for us.
     pub direction: Direction,
+    /// What protects it.
+    pub security: Security,
+    /// How the path is found; `None`: it is the one of the descriptions.
+    pub ice: Option<IceSession>,
+    /// Metrics of voice are sent with our reports.
+    pub sends_voip_metrics: bool,
 }
 
 /// Why there is no session.
@@ -96,36 +183,73 @@ pub enum NegotiationError {
     /// None of its codecs is ours.
     #[error("no codec of ours is among those offered")]
     NoCodec,
+    /// The media are not protected as they have to be, or by what we do not support.
+    #[error("no keys are agreed on by which the audio can be protected")]
+    NoKeys,
+    /// The answer has another protocol than the offer (RFC 3264 section 6.1).
+    #[error("the answer has another media protocol than the offer")]
+    OtherProfile,
+}
+
+/// What a payload type stands for in a description of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Format {
+    payload_type: u8,
+    encoding: &'static str,
+    clock_rate: u32,
+    channels: u8,
+}
+
+/// What a description of ours has besides formats.
+struct Attributes<'a> {
+    profile: Profile,
+    mux: bool,
+    crypto: &'a [Crypto],
+    /// With the role in the handshake.
+    fingerprint: Option<(&'a Fingerprint, Setup)>,
+    ice: Option<&'a IceCredentials>,
+    ice_mismatch: bool,
+    voip_metrics: bool,
 }
 
 /// An offer (RFC 3264 section 5).
-pub fn offer(local: &LocalMedia) -> Bytes {
-    let mut formats: Vec<(u8, &str, u32, u8)> = Vec::new();
-    for codec in &local.codecs {
-        let payload_type = codec.payload_type().unwrap_or(OPUS);
-        formats.push((
-            payload_type,
-            codec.encoding(),
-            codec.clock_rate(),
-            codec.channels(),
-        ));
-    }
-    let narrow = local.codecs.iter().any(|codec| codec.clock_rate() == 8_000);
-    if narrow {
-        formats.push((KEYS, telephone_event::ENCODING, 8_000, 1));
-    }
-    if local.codecs.contains(&Codec::Opus) {
-        formats.push((KEYS_OF_OPUS, telephone_event::ENCODING, 48_000, 1));
-    }
-    let (before, after) = local.refused.split_at(local.place.min(local.refused.len()));
+pub fn offer(local: &mut LocalMedia) -> Bytes {
+    let profile = offered_profile(local);
+    let keys = offered_keys(local);
+    let start = local.settled.ice.as_ref().map_or(0, |ice| ice.1);
+    let offered = Offered {
+        profile: Some(profile),
+        formats: offered_formats(local),
+        crypto: offered_crypto(local),
+        has_fingerprint: keys == Some(SrtpKeys::Dtls) && local.protection.fingerprint.is_some(),
+        ice: local.ice.get(start).cloned(),
+        must_have_keys: profile.is_secure()
+            || local.protection.srtp == Srtp::Required
+            || local.settled.security != Security::None,
+    };
+    let fingerprint = local.protection.fingerprint.as_ref();
+    let attributes = Attributes {
+        profile,
+        mux: true,
+        crypto: &offered.crypto,
+        // The answerer chooses who begins (RFC 5763 section 5).
+        fingerprint: fingerprint
+            .filter(|_| offered.has_fingerprint)
+            .map(|fingerprint| (fingerprint, Setup::ActPass)),
+        ice: offered.ice.as_ref(),
+        ice_mismatch: false,
+        voip_metrics: true,
+    };
     let mut description = description(local);
+    let (before, after) = local.refused.split_at(local.place.min(local.refused.len()));
     for media in before {
         description.push_media(media.section());
     }
-    description.push_media(audio(local, &formats));
+    description.push_media(audio(local, local.direction, &offered.formats, &attributes));
     for media in after {
         description.push_media(media.section());
     }
+    local.settled.offered = offered;
     description.to_bytes()
 }
 
@@ -135,53 +259,80 @@ pub fn offer(local: &LocalMedia) -> Bytes {
 /// # Errors
 ///
 /// There is nothing in the offer that we could use.
-pub fn answer(local: &LocalMedia, offer: &[u8]) -> Result<(Bytes, Negotiated), NegotiationError> {
+pub fn answer(
+    local: &mut LocalMedia,
+    offer: &[u8],
+) -> Result<(Bytes, Negotiated), NegotiationError> {
     let offered = SessionDescription::read(offer)?;
-    let (place, theirs) = find_audio(&offered)?;
-    let codec = theirs
+    let (place, theirs, keys) = find_audio(&offered, |theirs| keys_of_offer(local, theirs))?;
+    let (codec, payload_type) = theirs
         .codecs
         .iter()
         .find(|(codec, _)| local.codecs.contains(codec))
+        .copied()
         .ok_or(NegotiationError::NoCodec)?;
-    let keys = theirs.keys_of(codec.0);
     let format = StreamFormat {
-        codec: codec.0,
-        payload_type: codec.1,
-        key_payload_type: keys,
+        codec,
+        payload_type,
+        key_payload_type: theirs.keys_of(codec),
     };
     let direction = both(local.direction, theirs.direction.reversed());
-    let mut formats = vec![(
-        codec.1,
-        codec.0.encoding(),
-        codec.0.clock_rate(),
-        codec.0.channels(),
-    )];
-    if let Some(keys) = keys {
-        formats.push((keys, telephone_event::ENCODING, codec.0.clock_rate(), 1));
+    let mut formats = vec![Format::of(codec, payload_type)];
+    let their_keys = theirs.any_keys(codec);
+    if let Some((clock_rate, keys)) = their_keys {
+        formats.push(Format::of_keys(clock_rate, keys));
     }
+    let (ice, ice_mismatch) = answered_ice(local, &theirs);
+    let is_client = keys.setup.map(|setup| setup == Setup::Active);
+    let attributes = Attributes {
+        profile: theirs.profile,
+        mux: theirs.mux,
+        crypto: keys.crypto.as_slice(),
+        fingerprint: local.protection.fingerprint.as_ref().zip(keys.setup),
+        ice: ice.as_ref().map(|ice| &ice.local),
+        ice_mismatch,
+        voip_metrics: theirs.wants_voip_metrics.is_some(),
+    };
     let mut answer = description(local);
     for (index, section) in offered.media().iter().enumerate() {
         if index == place {
-            let ours = LocalMedia {
-                direction,
-                ..local.clone()
-            };
-            let mut audio = audio(&ours, &formats);
-            if !theirs.mux {
-                audio = without_mux(&ours, &formats);
-            }
-            answer.push_media(audio);
-        } else if let Some(media) = refused(section) {
+            answer.push_media(audio(local, direction, &formats, &attributes));
+        } else if let Some(media) = RefusedMedia::read(section) {
             answer.push_media(media.section());
         }
     }
+    let security = match (&keys.crypto, keys.remote, is_client) {
+        (Some(ours), Some(receive), _) => Security::Sdes {
+            send: ours.key.clone(),
+            receive,
+        },
+        (_, _, Some(is_client)) => Security::Dtls {
+            fingerprints: theirs.fingerprints.clone(),
+            is_client,
+        },
+        _ => Security::None,
+    };
     let negotiated = Negotiated {
         send: format,
-        receive: format,
+        receive: StreamFormat {
+            key_payload_type: their_keys.map(|(_, payload_type)| payload_type),
+            ..format
+        },
         rtp: theirs.rtp,
         rtcp: theirs.rtcp,
         direction,
+        security,
+        ice,
+        sends_voip_metrics: theirs.wants_voip_metrics == Some(true),
     };
+    let tag = keys.crypto.map(|crypto| crypto.tag);
+    local.settle(&theirs, &negotiated, tag);
+    let others = offered.media().iter().enumerate();
+    let others = others.filter(|(index, _)| *index != place);
+    local.place = place;
+    local.refused = others
+        .filter_map(|(_, section)| RefusedMedia::read(section))
+        .collect();
     Ok((answer.to_bytes(), negotiated))
 }
 
@@ -190,134 +341,345 @@ pub fn answer(local: &LocalMedia, offer: &[u8]) -> Result<(Bytes, Negotiated), N
 /// # Errors
 ///
 /// There is nothing in the answer that we could use.
-pub fn read_answer(local: &LocalMedia, answer: &[u8]) -> Result<Negotiated, NegotiationError> {
+pub fn read_answer(local: &mut LocalMedia, answer: &[u8]) -> Result<Negotiated, NegotiationError> {
     let answered = SessionDescription::read(answer)?;
-    let (_, theirs) = find_audio(&answered)?;
+    let (_, theirs, keys) = find_audio(&answered, |theirs| keys_of_answer(local, theirs))?;
+    if Some(theirs.profile) != local.settled.offered.profile {
+        return Err(NegotiationError::OtherProfile);
+    }
     let (codec, payload_type) = theirs
         .codecs
         .iter()
         .find(|(codec, _)| local.codecs.contains(codec))
         .copied()
         .ok_or(NegotiationError::NoCodec)?;
-    let our_keys = if codec == Codec::Opus {
-        KEYS_OF_OPUS
-    } else {
-        KEYS
+    let ours = &local.settled.offered.formats;
+    let our_type = |encoding: &str, clock_rate: u32| {
+        ours.iter()
+            .find(|format| format.encoding == encoding && format.clock_rate == clock_rate)
+            .map(|format| format.payload_type)
     };
-    let keys = theirs.keys_of(codec);
-    Ok(Negotiated {
+    let negotiated = Negotiated {
         send: StreamFormat {
             codec,
             payload_type,
-            key_payload_type: keys,
+            key_payload_type: theirs.keys_of(codec),
         },
         receive: StreamFormat {
             codec,
-            payload_type: codec.payload_type().unwrap_or(OPUS),
-            key_payload_type: keys.map(|_| our_keys),
+            payload_type: our_type(codec.encoding(), codec.clock_rate()).unwrap_or(payload_type),
+            key_payload_type: theirs
+                .any_keys(codec)
+                .and_then(|(clock_rate, _)| our_type(telephone_event::ENCODING, clock_rate)),
         },
         rtp: theirs.rtp,
         rtcp: theirs.rtcp,
         direction: both(local.direction, theirs.direction.reversed()),
-    })
+        security: keys.security,
+        ice: agreed_ice(local, &theirs),
+        sends_voip_metrics: theirs.wants_voip_metrics == Some(true),
+    };
+    local.settle(&theirs, &negotiated, keys.tag);
+    Ok(negotiated)
 }
 
-/// The other side's audio.
-struct Theirs {
-    /// Those that we know, as they are preferred, with their payload types.
-    codecs: Vec<(Codec, u8)>,
-    /// Keys: clock rate and payload type.
-    keys: Vec<(u32, u8)>,
-    rtp: SocketAddr,
-    rtcp: SocketAddr,
-    mux: bool,
-    /// Which way the sound goes, for them.
-    direction: Direction,
-}
-
-impl Theirs {
-    fn keys_of(&self, codec: Codec) -> Option<u8> {
-        let fits = |(rate, _): &&(u32, u8)| *rate == codec.clock_rate();
-        self.keys
-            .iter()
-            .find(fits)
-            .map(|(_, payload_type)| *payload_type)
-    }
-}
-
-/// The first audio over RTP that is not refused, and its place among the media.
-fn find_audio(description: &SessionDescription) -> Result<(usize, Theirs), NegotiationError> {
-    let found = description
-        .media()
-        .iter()
-        .enumerate()
-        .find_map(|(place, section)| {
-            let line = section.media_line()?;
-            let fits = line.kind == "audio"
-                && matches!(line.protocol, "RTP/AVP" | "RTP/AVPF")
-                && line.port != 0;
-            fits.then_some((place, section, line))
-        });
-    let (place, section, line) = found.ok_or(NegotiationError::NoAudio)?;
-    let ip = description
-        .connection(section)
-        .and_then(|connection| connection.ip())
-        .ok_or(NegotiationError::NoAddress)?;
-    let (mut codecs, mut keys) = (Vec::new(), Vec::new());
-    for payload_type in line.payload_types() {
-        match section
-            .rtp_maps()
-            .find(|map| map.payload_type == payload_type)
-        {
-            Some(map) if map.encoding.eq_ignore_ascii_case(telephone_event::ENCODING) => {
-                keys.push((map.clock_rate, payload_type));
-            }
-            Some(map) => {
-                let codec = Codec::of_rtpmap(map.encoding, map.clock_rate);
-                codecs.extend(codec.map(|codec| (codec, payload_type)));
-            }
-            None => {
-                let codec = Codec::of_payload_type(payload_type);
-                codecs.extend(codec.map(|codec| (codec, payload_type)));
+impl LocalMedia {
+    /// Remembers what must not change.
+    fn settle(&mut self, theirs: &Theirs, negotiated: &Negotiated, tag: Option<u32>) {
+        let settled = &mut self.settled;
+        settled.profile = Some(theirs.profile);
+        for mapping in &theirs.mapped {
+            let is_known = settled.mapped.iter().any(|known| known.0 == mapping.0);
+            if !is_known && settled.mapped.len() < MAX_MAPPED {
+                settled.mapped.push(mapping.clone());
             }
         }
+        settled.security = negotiated.security.clone();
+        settled.tag = tag;
+        if let Some(ice) = &negotiated.ice {
+            let start = self.ice.iter().position(|ours| *ours == ice.local);
+            settled.ice = Some((ice.remote.clone(), start.unwrap_or(0)));
+        }
     }
-    let mux = section.attribute("rtcp-mux").is_some();
-    let named = section
-        .attribute("rtcp")
-        .and_then(|value| value.split_whitespace().next()?.parse().ok());
-    let stated = description.direction(section);
-    // Nothing is to be sent to 0.0.0.0: so calls were held before there were directions (RFC 3264 section 8.4).
-    let direction = match ip.is_unspecified() {
-        true => both(stated, Direction::SendOnly),
-        false => stated,
-    };
-    let rtp = SocketAddr::new(ip, line.port);
-    let rtcp = if mux {
-        rtp
-    } else {
-        SocketAddr::new(ip, named.unwrap_or(line.port.saturating_add(1)))
-    };
-    Ok((
-        place,
-        Theirs {
-            codecs,
-            keys,
-            rtp,
-            rtcp,
-            mux,
-            direction,
-        },
-    ))
 }
 
-fn refused(section: &Section) -> Option<RefusedMedia> {
-    let line = section.media_line()?;
-    Some(RefusedMedia {
-        kind: line.kind.to_owned(),
-        protocol: line.protocol.to_owned(),
-        formats: line.formats().collect::<Vec<_>>().join(" "),
+impl Format {
+    fn of(codec: Codec, payload_type: u8) -> Format {
+        Format {
+            payload_type,
+            encoding: codec.encoding(),
+            clock_rate: codec.clock_rate(),
+            channels: codec.channels(),
+        }
+    }
+
+    fn of_keys(clock_rate: u32, payload_type: u8) -> Format {
+        Format {
+            payload_type,
+            encoding: telephone_event::ENCODING,
+            clock_rate,
+            channels: 1,
+        }
+    }
+}
+
+/// All that we can, with the payload types that they have had in the session so far.
+fn offered_formats(local: &LocalMedia) -> Vec<Format> {
+    let mut formats: Vec<Format> = Vec::new();
+    for codec in &local.codecs {
+        let payload_type = match codec.payload_type() {
+            Some(payload_type) => payload_type,
+            None => payload_type_of(local, &formats, codec.encoding(), codec.clock_rate(), OPUS),
+        };
+        formats.push(Format::of(*codec, payload_type));
+    }
+    for (clock_rate, usual) in [(8_000, KEYS), (48_000, KEYS_OF_OPUS)] {
+        if local
+            .codecs
+            .iter()
+            .any(|codec| codec.clock_rate() == clock_rate)
+        {
+            let encoding = telephone_event::ENCODING;
+            let keys = payload_type_of(local, &formats, encoding, clock_rate, usual);
+            formats.push(Format::of_keys(clock_rate, keys));
+        }
+    }
+    formats
+}
+
+/// A payload type means the same for the whole session (RFC 3264 section 8.3.2).
+fn payload_type_of(
+    local: &LocalMedia,
+    formats: &[Format],
+    encoding: &str,
+    clock_rate: u32,
+    usual: u8,
+) -> u8 {
+    let mapped = &local.settled.mapped;
+    let before = mapped
+        .iter()
+        .find(|(_, known, rate)| known.eq_ignore_ascii_case(encoding) && *rate == clock_rate);
+    if let Some((payload_type, _, _)) = before {
+        return *payload_type;
+    }
+    let is_free = |payload_type: &u8| {
+        mapped.iter().all(|(known, _, _)| known != payload_type)
+            && formats
+                .iter()
+                .all(|format| format.payload_type != *payload_type)
+    };
+    std::iter::once(usual)
+        .chain(DYNAMIC)
+        .find(is_free)
+        .unwrap_or(usual)
+}
+
+/// What we offer keys by: the way that is in use, once there is one.
+fn offered_keys(local: &LocalMedia) -> Option<SrtpKeys> {
+    match &local.settled.security {
+        Security::Sdes { .. } => Some(SrtpKeys::Sdes),
+        Security::Dtls { .. } => Some(SrtpKeys::Dtls),
+        Security::None => local.protection.offered,
+    }
+}
+
+/// The protocol of our offer: the one in use, once there is one. Keys that may be left out are offered without a secure one
+/// (RFC 8643 section 3).
+fn offered_profile(local: &LocalMedia) -> Profile {
+    if let Some(profile) = local.settled.profile {
+        return profile;
+    }
+    match (local.protection.srtp, local.protection.offered) {
+        (Srtp::Required, Some(SrtpKeys::Sdes)) => Profile::Savp,
+        (Srtp::Required, Some(SrtpKeys::Dtls)) => Profile::UdpTlsSavp,
+        // Without keys nobody can answer an offer that requires them.
+        (Srtp::Required, None) => Profile::Savp,
+        (Srtp::Optional | Srtp::Off, _) => Profile::Avp,
+    }
+}
+
+/// The lines of our offer: all suites, or the one in use with its key, so that its state goes on (RFC 4568 section 7.1.4).
+fn offered_crypto(local: &LocalMedia) -> Vec<Crypto> {
+    match (&local.settled.security, offered_keys(local)) {
+        (Security::Sdes { send, .. }, _) => vec![Crypto {
+            tag: local.settled.tag.unwrap_or(1),
+            key: send.clone(),
+        }],
+        (_, Some(SrtpKeys::Sdes)) => (1..)
+            .zip(&local.protection.sdes)
+            .map(|(tag, key)| Crypto {
+                tag,
+                key: key.clone(),
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What an answer of ours has of keys.
+#[derive(Default)]
+struct AnsweredKeys {
+    crypto: Option<Crypto>,
+    remote: Option<MasterKey>,
+    setup: Option<Setup>,
+}
+
+/// The keys with which an offer's audio can be answered; `None` when it must not be.
+fn keys_of_offer(local: &LocalMedia, theirs: &Theirs) -> Option<AnsweredKeys> {
+    let srtp = local.protection.srtp;
+    if srtp == Srtp::Off {
+        // Lines of keys say nothing in a profile without protection (RFC 4568 section 6).
+        return (!theirs.profile.is_secure()).then(AnsweredKeys::default);
+    }
+    // The first one of theirs that we support (RFC 4568 section 5.1.2).
+    let sdes = || {
+        let ours = |suite| {
+            let mut keys = local.protection.sdes.iter();
+            keys.find(move |key| key.suite() == suite)
+        };
+        theirs.crypto.iter().find_map(|line| {
+            let key = ours(line.key.suite())?.clone();
+            Some(AnsweredKeys {
+                crypto: Some(Crypto { tag: line.tag, key }),
+                remote: Some(line.key.clone()),
+                setup: None,
+            })
+        })
+    };
+    let dtls = || {
+        let is_client_now = match &local.settled.security {
+            Security::Dtls { is_client, .. } => Some(*is_client),
+            _ => None,
+        };
+        let setup = match theirs.setup {
+            // We keep our role, once there is one (RFC 5763 section 6.6).
+            Some(Setup::ActPass) if is_client_now == Some(false) => Setup::Passive,
+            Some(Setup::ActPass | Setup::Passive) => Setup::Active,
+            // Active is what is meant without the attribute (RFC 4145 section 4.1).
+            Some(Setup::Active) | None => Setup::Passive,
+        };
+        let has_both = !theirs.fingerprints.is_empty() && local.protection.fingerprint.is_some();
+        // RTCP has no handshake of its own with us.
+        (has_both && theirs.mux).then(|| AnsweredKeys {
+            setup: Some(setup),
+            ..AnsweredKeys::default()
+        })
+    };
+    let must = srtp == Srtp::Required || local.settled.security != Security::None;
+    match theirs.profile {
+        Profile::Savp | Profile::Savpf => sdes(),
+        Profile::UdpTlsSavp | Profile::UdpTlsSavpf => dtls(),
+        Profile::Avp | Profile::Avpf => sdes()
+            .or_else(dtls)
+            .or_else(|| (!must).then(AnsweredKeys::default)),
+    }
+}
+
+/// What the answer to an offer of ours has of keys.
+struct AgreedKeys {
+    security: Security,
+    tag: Option<u32>,
+}
+
+/// The keys that an answer agrees on; `None` when it does not agree on what we require (RFC 4568 section 5.1.3).
+fn keys_of_answer(local: &LocalMedia, theirs: &Theirs) -> Option<AgreedKeys> {
+    let offered = &local.settled.offered;
+    if !offered.crypto.is_empty() && theirs.has_crypto {
+        // Exactly one line, with a tag and the suite that was offered under it.
+        let [answered] = theirs.crypto.as_slice() else {
+            return None;
+        };
+        let ours = offered
+            .crypto
+            .iter()
+            .find(|ours| ours.tag == answered.tag)?;
+        let is_same_suite = ours.key.suite() == answered.key.suite();
+        // The answerer's key is its own (RFC 4568 section 7.1.2).
+        let is_own_key = ours.key.key_and_salt() != answered.key.key_and_salt();
+        return (is_same_suite && is_own_key).then(|| AgreedKeys {
+            security: Security::Sdes {
+                send: ours.key.clone(),
+                receive: answered.key.clone(),
+            },
+            tag: Some(answered.tag),
+        });
+    }
+    // RTCP has no handshake of its own with us.
+    if offered.has_fingerprint && !theirs.fingerprints.is_empty() && theirs.mux {
+        let is_client = match theirs.setup {
+            Some(Setup::Passive) => true,
+            Some(Setup::Active) => false,
+            // An answer must not leave it open (RFC 5763 section 5).
+            Some(Setup::ActPass) | None => return None,
+        };
+        return Some(AgreedKeys {
+            security: Security::Dtls {
+                fingerprints: theirs.fingerprints.clone(),
+                is_client,
+            },
+            tag: None,
+        });
+    }
+    (!offered.must_have_keys).then_some(AgreedKeys {
+        security: Security::None,
+        tag: None,
     })
+}
+
+/// Our end of ICE in the answer, and whether their addresses do not fit.
+fn answered_ice(local: &LocalMedia, theirs: &Theirs) -> (Option<IceSession>, bool) {
+    let Some(ice) = theirs.ice.as_ref().filter(|_| !local.ice.is_empty()) else {
+        return (None, false);
+    };
+    if ice.is_mismatched {
+        return (None, true);
+    }
+    let start = match &local.settled.ice {
+        // Other credentials begin anew (RFC 8445 section 9).
+        Some((remote, start)) if *remote != ice.credentials => start + 1,
+        Some((_, start)) => *start,
+        None => 0,
+    };
+    // None are left when the other side has begun anew too often.
+    let session = local.ice.get(start).map(|credentials| IceSession {
+        local: credentials.clone(),
+        remote: ice.credentials.clone(),
+        candidates: ice.candidates.clone(),
+        // Against one that only answers checks, the full side is controlling (RFC 8445 section 6.1.1).
+        is_controlling: ice.is_lite,
+    });
+    (session, false)
+}
+
+/// What is agreed on of ICE by an answer.
+fn agreed_ice(local: &LocalMedia, theirs: &Theirs) -> Option<IceSession> {
+    let ours = local.settled.offered.ice.as_ref()?;
+    let ice: &TheirIce = theirs.ice.as_ref().filter(|ice| !ice.is_mismatched)?;
+    Some(IceSession {
+        local: ours.clone(),
+        remote: ice.credentials.clone(),
+        candidates: ice.candidates.clone(),
+        is_controlling: true,
+    })
+}
+
+/// The first audio over RTP that is not refused and has keys that will do, its place among the media, and the keys.
+fn find_audio<T>(
+    description: &SessionDescription,
+    keys: impl Fn(&Theirs) -> Option<T>,
+) -> Result<(usize, Theirs, T), NegotiationError> {
+    let mut problem = NegotiationError::NoAudio;
+    for (place, section) in description.media().iter().enumerate() {
+        match Theirs::read(description, section) {
+            None => {}
+            Some(Err(error)) => problem = error,
+            Some(Ok(theirs)) => match keys(&theirs) {
+                Some(keys) => return Ok((place, theirs, keys)),
+                None => problem = NegotiationError::NoKeys,
+            },
+        }
+    }
+    Err(problem)
 }
 
 fn description(local: &LocalMedia) -> SessionDescription {
@@ -325,31 +687,61 @@ fn description(local: &LocalMedia) -> SessionDescription {
     SessionDescription::new(&Origin::new(local.session_id, local.version, here), here)
 }
 
-fn audio(local: &LocalMedia, formats: &[(u8, &str, u32, u8)]) -> Section {
-    let mut audio = without_mux(local, formats);
-    audio.push_attribute("rtcp-mux", None);
-    audio
-}
-
-fn without_mux(local: &LocalMedia, formats: &[(u8, &str, u32, u8)]) -> Section {
-    let payload_types: Vec<String> = formats.iter().map(|format| format.0.to_string()).collect();
-    let mut audio = Section::media(&Media::rtp_audio(local.port, &payload_types.join(" ")));
-    for (payload_type, encoding, clock_rate, channels) in formats {
+fn audio(
+    local: &LocalMedia,
+    direction: Direction,
+    formats: &[Format],
+    attributes: &Attributes<'_>,
+) -> Section {
+    let payload_types: Vec<String> = formats
+        .iter()
+        .map(|format| format.payload_type.to_string())
+        .collect();
+    let payload_types = payload_types.join(" ");
+    let protocol = attributes.profile.name();
+    let mut audio = Section::media(&Media::new("audio", local.port, protocol, &payload_types));
+    for format in formats {
+        let payload_type = format.payload_type;
         audio.push_rtp_map(&RtpMap {
-            payload_type: *payload_type,
-            encoding,
-            clock_rate: *clock_rate,
-            parameters: (*channels > 1).then_some("2"),
+            payload_type,
+            encoding: format.encoding,
+            clock_rate: format.clock_rate,
+            parameters: (format.channels > 1).then_some("2"),
         });
-        if *encoding == telephone_event::ENCODING {
+        if format.encoding == telephone_event::ENCODING {
             audio.push_attribute("fmtp", Some(&format!("{payload_type} 0-15")));
         }
-        if *encoding == Codec::Opus.encoding() {
+        if format.encoding == Codec::Opus.encoding() {
             audio.push_attribute("fmtp", Some(&format!("{payload_type} useinbandfec=1")));
         }
     }
     audio.push_attribute("ptime", Some("20"));
-    audio.set_direction(local.direction);
+    audio.set_direction(direction);
+    if attributes.mux {
+        audio.push_attribute("rtcp-mux", None);
+    }
+    if attributes.voip_metrics {
+        audio.push_attribute("rtcp-xr", Some("voip-metrics"));
+    }
+    for crypto in attributes.crypto {
+        audio.push_attribute("crypto", Some(&crypto.write()));
+    }
+    if let Some((fingerprint, setup)) = attributes.fingerprint {
+        audio.push_attribute("fingerprint", Some(&fingerprint.write()));
+        audio.push_attribute("setup", Some(setup.name()));
+    }
+    if let Some(credentials) = attributes.ice {
+        audio.push_attribute("ice-ufrag", Some(&credentials.ufrag));
+        audio.push_attribute("ice-pwd", Some(&credentials.password));
+        // This is RFC 8445 and not its predecessor (section 10 there).
+        audio.push_attribute("ice-options", Some("ice2"));
+        if let Some(host) = Candidate::host(SocketAddr::new(local.address, local.port)) {
+            audio.push_attribute("candidate", Some(&host.write()));
+        }
+    }
+    if attributes.ice_mismatch {
+        audio.push_attribute("ice-mismatch", None);
+    }
     audio
 }
 
@@ -365,117 +757,5 @@ fn both(ours: Direction, theirs: Direction) -> Direction {
         (true, false) => Direction::SendOnly,
         (false, true) => Direction::ReceiveOnly,
         (false, false) => Direction::Inactive,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn local(codecs: &[Codec]) -> LocalMedia {
-        LocalMedia {
-            address: "192.0.2.1".parse().unwrap(),
-            port: 4_000,
-            codecs: codecs.to_vec(),
-            session_id: 1,
-            version: 1,
-            direction: Direction::SendReceive,
-            refused: Vec::new(),
-            place: 0,
-        }
-    }
-
-    #[test]
-    fn two_phones_agree_on_the_codec_that_the_caller_prefers() {
-        let caller = local(&[Codec::Opus, Codec::Pcma]);
-        let callee = local(&[Codec::Pcmu, Codec::Pcma, Codec::Opus]);
-        let offered = offer(&caller);
-        let (answered, at_callee) = answer(&callee, &offered).unwrap();
-        let at_caller = read_answer(&caller, &answered).unwrap();
-        assert_eq!(at_callee.send.codec, Codec::Opus);
-        assert_eq!(at_caller.send, at_callee.receive);
-        assert_eq!(at_caller.receive, at_callee.send);
-        assert_eq!(at_caller.send.key_payload_type, Some(KEYS_OF_OPUS));
-        assert_eq!(at_caller.rtcp, at_caller.rtp, "both on one port");
-    }
-
-    #[test]
-    fn a_held_call_goes_one_way() {
-        let holding = LocalMedia {
-            direction: Direction::SendOnly,
-            ..local(&[Codec::Pcmu])
-        };
-        let (answered, held) = answer(&local(&[Codec::Pcmu]), &offer(&holding)).unwrap();
-        assert_eq!(held.direction, Direction::ReceiveOnly);
-        let holder = read_answer(&holding, &answered).unwrap();
-        assert_eq!(holder.direction, Direction::SendOnly);
-    }
-
-    #[test]
-    fn nothing_is_sent_to_an_address_of_zeros() {
-        let offered = "v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 0.0.0.0\r\nt=0 0\r\n\
-            m=audio 6000 RTP/AVP 0\r\n";
-        let (_, held) = answer(&local(&[Codec::Pcmu]), offered.as_bytes()).unwrap();
-        assert_eq!(held.direction, Direction::ReceiveOnly);
-    }
-
-    #[test]
-    fn what_is_not_taken_is_refused_in_its_place() {
-        let offered = "v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 192.0.2.9\r\nt=0 0\r\n\
-            m=video 5000 RTP/AVP 31\r\nm=audio 6000 RTP/AVP 18 0 99\r\na=rtpmap:99 telephone-event/8000\r\na=rtcp:7001\r\n";
-        let mut ours = local(&[Codec::Pcmu]);
-        let (answered, negotiated) = answer(&ours, offered.as_bytes()).unwrap();
-        let text = String::from_utf8(answered.to_vec()).unwrap();
-        assert!(
-            text.contains("m=video 0 RTP/AVP 31\r\nm=audio 4000 RTP/AVP 0 99\r\n"),
-            "{text}"
-        );
-        assert!(!text.contains("rtcp-mux"), "it was not offered");
-        ours.keep_places(offered.as_bytes());
-        let again = String::from_utf8(offer(&ours).to_vec()).unwrap();
-        assert!(
-            again.contains("m=video 0 RTP/AVP 31\r\nm=audio 4000 RTP/AVP 0 "),
-            "{again}"
-        );
-        assert_eq!(negotiated.rtp, "192.0.2.9:6000".parse().unwrap());
-        assert_eq!(negotiated.rtcp.port(), 7_001);
-        assert_eq!(negotiated.send.key_payload_type, Some(99));
-    }
-
-    #[test]
-    fn an_offer_without_anything_of_ours_says_so() {
-        let offered = offer(&local(&[Codec::G722]));
-        assert_eq!(
-            answer(&local(&[Codec::Pcmu]), &offered),
-            Err(NegotiationError::NoCodec)
-        );
-        assert!(matches!(
-            answer(&local(&[Codec::Pcmu]), b"x"),
-            Err(NegotiationError::Read(_))
-        ));
-    }
-
-    proptest! {
-        #[test]
-        fn any_offer_is_answered_or_refused(
-            lines in prop::collection::vec(prop::sample::select(&[
-                "m=audio 6000 RTP/AVP 0 8 96 101", "m=audio 0 RTP/AVP 0", "m=audio 6000 RTP/SAVP 0",
-                "m=video 1 RTP/AVP 1", "a=rtpmap:96 opus/48000/2", "a=rtpmap:101 telephone-event/8000",
-                "a=rtpmap:0 opus/48000", "a=rtcp:x", "a=rtcp:99999", "a=rtcp-mux", "a=sendonly", "a=inactive",
-                "c=IN IP6 ::1", "c=IN IP4 host.example", "a=ptime:0",
-            ][..]), 0..12),
-        ) {
-            let offered = format!(
-                "v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 192.0.2.9\r\nt=0 0\r\n{}\r\n",
-                lines.join("\r\n"),
-            );
-            if let Ok((answered, _)) = answer(&local(&Codec::ALL), offered.as_bytes()) {
-                let both = [offered.as_bytes(), &answered].map(|one| SessionDescription::read(one).unwrap());
-                prop_assert_eq!(both[0].media().len(), both[1].media().len());
-                prop_assert!(read_answer(&local(&Codec::ALL), &answered).is_ok());
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::command::Command;
 use crate::config::PhoneConfig;
-use crate::device::DeviceError;
+use crate::device_error::DeviceError;
 use crate::event::PhoneEvent;
 use crate::mixing::Speaker;
 use crate::running::Running;

@@ -28,6 +28,13 @@ pub(crate) fn question(uri: &str, transport: Option<Transport>) -> Option<Questi
     })
 }
 
+/// Whether requests to a URI are encrypted on their way to the next hop (RFC 3261 section 26.2.2).
+pub(crate) fn is_encrypted(uri: &str, transport: Option<Transport>) -> bool {
+    question(uri, transport).is_some_and(|question| {
+        question.is_secure || question.transport.is_some_and(Transport::is_secure)
+    })
+}
+
 /// Our address towards a URI's host, as the kernel would choose it.
 pub(crate) fn address_towards(uri: &str) -> IpAddr {
     let remote = question(uri, None).and_then(|question| question.host.parse::<IpAddr>().ok());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use media::srtp::{MAX_KEY_AND_SALT_OCTETS, MasterKey, Suite};
 use media::telephone_event::Key;
 use media::tones::Tone;
 use rand::{RngExt, SeedableRng};
@@ -20,12 +21,20 @@ use ua::{AccountId, CallNumber, EndReason, Query, QueryId, RegistrationState, Ro
 
 use crate::command::Command;
 use crate::config::PhoneConfig;
+use crate::dtls::Certificate;
 use crate::event::PhoneEvent;
+use crate::ice::IceCredentials;
+use crate::media_config::Srtp;
 use crate::mixing::{Conference, Speaker};
-use crate::negotiation::{LocalMedia, Negotiated, answer, offer, read_answer};
-use crate::routes::{address_of_offer, address_towards, question};
+use crate::negotiation::{
+    LocalMedia, LocalProtection, Negotiated, Settled, answer, offer, read_answer,
+};
+use crate::paths::watch;
+use crate::routes::{address_of_offer, address_towards, is_encrypted, question};
 use crate::sound::{CallSound, Devices, SoundEvent};
 
+/// How often the checks of a call's path can begin anew (RFC 8445 section 9).
+const MAX_ICE_STARTS: usize = 8;
 /// How long the tone of a call that failed is heard.
 const END_TONE: Duration = Duration::from_secs(3);
 /// How long the end of a call or registration may take when the phone is switched off.
@@ -45,6 +54,8 @@ pub(crate) struct Running {
     events: mpsc::Sender<PhoneEvent>,
     /// Events for which there was no room.
     missed: u64,
+    /// Of DTLS; `None` when nothing is protected.
+    certificate: Option<Arc<Certificate>>,
     speaker: Speaker,
     conference: Arc<Conference>,
     /// Calls are answered with 486.
@@ -117,6 +128,8 @@ impl Running {
                 }
             }
         }
+        let may_protect = config.media.srtp != Srtp::Off;
+        let certificate = may_protect.then(Certificate::generate).flatten();
         let (tell, sounds) = mpsc::unbounded_channel();
         Running {
             config,
@@ -131,6 +144,7 @@ impl Running {
             tell,
             events,
             missed: 0,
+            certificate: certificate.map(Arc::new),
             speaker,
             conference: Arc::default(),
             does_not_disturb: false,
@@ -147,6 +161,8 @@ impl Running {
         mut inbox: mpsc::Receiver<Command>,
     ) {
         let mut off_at: Option<tokio::time::Instant> = None;
+        self.transports.tell_keep_alives();
+        let mut paths = watch(self.transports.clone());
         loop {
             self.turn();
             if self.is_quitting {
@@ -174,6 +190,7 @@ impl Running {
                         self.ua.handle_route(Instant::now(), query, route);
                     }
                 }
+                Some(event) = paths.recv() => self.emit(event),
                 () = due => self.ua.handle_timeout(Instant::now()),
             }
         }
@@ -197,6 +214,10 @@ impl Running {
             while let Some(transmit) = self.ua.poll_transmit() {
                 is_quiet = false;
                 self.transports.send(transmit);
+            }
+            while let Some(connection) = self.ua.poll_close() {
+                is_quiet = false;
+                self.transports.close(connection);
             }
             if is_quiet {
                 break;
@@ -227,11 +248,16 @@ impl Running {
             Incoming::SendFailed { transaction, .. } => {
                 self.ua.handle_send_failure(now, transaction)
             }
+            Incoming::KeepAlive { flow, payload } => {
+                self.ua.handle_keep_alive(now, &flow, &payload);
+            }
+            Incoming::ConnectionClosed { connection, .. } => {
+                self.ua.handle_connection_closed(now, connection);
+            }
             Incoming::Undelivered { .. }
             | Incoming::Unread { .. }
             | Incoming::Malformed { .. }
-            | Incoming::ConnectionIdentified { .. }
-            | Incoming::ConnectionClosed { .. } => {}
+            | Incoming::ConnectionIdentified { .. } => {}
         }
     }
 
@@ -315,10 +341,17 @@ impl Running {
                 self.registered.insert(account);
                 self.ua.register(now, account);
             }
-            Command::Unregister { account } => {
+            Command::Unregister { account, all } => {
                 let account = self.account(account).ok_or(NO_ACCOUNT)?;
                 self.registered.remove(&account);
-                self.ua.unregister(now, account);
+                match all {
+                    true => self.ua.unregister_all(now, account),
+                    false => self.ua.unregister(now, account),
+                }
+            }
+            Command::Bindings { account } => {
+                let account = self.account(account).ok_or(NO_ACCOUNT)?;
+                self.ua.fetch_bindings(now, account);
             }
             Command::Dial { account, to } => {
                 let account = self.account(account).ok_or(NO_ACCOUNT)?;
@@ -410,17 +443,24 @@ impl Running {
     }
 
     /// Opens the sound of a call at our address, and describes it.
-    fn open_sound(&mut self, address: IpAddr) -> Result<(CallSound, LocalMedia), &'static str> {
+    fn open_sound(
+        &mut self,
+        address: IpAddr,
+        is_signalling_encrypted: bool,
+    ) -> Result<(CallSound, LocalMedia), &'static str> {
         let devices = Devices {
             source: self.config.source.clone(),
             recording: self.config.recording.take(),
             speaker: self.speaker.input(),
             conference: Arc::clone(&self.conference),
             quality_interval: self.config.quality_interval,
+            silence: self.config.media.silence(),
         };
         self.next_sound += 1;
         let (tell, id) = (self.tell.clone(), self.next_sound);
-        let sound = CallSound::open(address, devices, self.rng.random(), id, move |event| {
+        let certificate = self.certificate.clone();
+        let seed = self.rng.random();
+        let sound = CallSound::open(address, certificate, devices, seed, id, move |event| {
             let _ = tell.send((id, event));
         })
         .map_err(|_| "no port for the sound is free")?;
@@ -433,17 +473,48 @@ impl Running {
             direction: Direction::SendReceive,
             refused: Vec::new(),
             place: 0,
+            protection: self.protection(is_signalling_encrypted),
+            ice: match self.config.media.ice {
+                true => (0..MAX_ICE_STARTS)
+                    .map(|_| IceCredentials::new(self.rng.random()))
+                    .collect(),
+                false => Vec::new(),
+            },
+            settled: Settled::default(),
         };
         Ok((sound, local))
+    }
+
+    /// What a call has to protect its media; its keys are its own.
+    fn protection(&mut self, is_signalling_encrypted: bool) -> LocalProtection {
+        let media = &self.config.media;
+        let mut protection = LocalProtection {
+            srtp: media.srtp,
+            offered: media.offered_keys(is_signalling_encrypted),
+            sdes: Vec::new(),
+            fingerprint: self.certificate.as_ref().map(|one| one.fingerprint()),
+        };
+        for suite in Suite::ALL {
+            let mut octets = [0; MAX_KEY_AND_SALT_OCTETS];
+            self.rng.fill(&mut octets);
+            let octets = octets.get(..suite.key_and_salt_octets());
+            let key = octets.and_then(|octets| MasterKey::new(suite, octets));
+            protection.sdes.extend(key);
+        }
+        protection
     }
 
     fn dial(&mut self, now: Instant, account: AccountId, to: String) -> Result<(), &'static str> {
         check_uri(&to)?;
         let config = self.config.accounts.get(self.number_of(account));
-        let outbound = config.and_then(|config| config.outbound_proxy.clone());
-        let address = address_towards(outbound.as_ref().unwrap_or(&to));
-        let (sound, local) = self.open_sound(address)?;
-        let number = self.ua.dial(now, account, &to, offer(&local));
+        let outbound = config.and_then(|config| config.outbound_proxies.first());
+        let address = address_towards(outbound.unwrap_or(&to));
+        let is_encrypted = is_encrypted(outbound.unwrap_or(&to), self.config.transport);
+        let (sound, mut local) = self.open_sound(address, is_encrypted)?;
+        if local.protection.srtp == Srtp::Required && local.protection.offered.is_none() {
+            return Err("the keys of SRTP must not be sent over this signalling");
+        }
+        let number = self.ua.dial(now, account, &to, offer(&mut local));
         let mut call = PhoneCall::new(false, Bytes::new());
         call.sound = Some(sound);
         call.local = Some(local);
@@ -458,18 +529,16 @@ impl Running {
         let offered = self.calls.get(&number).ok_or(NO_CALL)?.offered.clone();
         let address = address_of_offer(&offered);
         let recording = self.config.recording.clone();
-        let opened = self.open_sound(address);
+        // Keys of ours are offered in an answer by a call that had no offer; nobody has said by which way it came.
+        let opened = self.open_sound(address, false);
         let (sound, mut local) = opened.inspect_err(|_| {
             let _ = self.ua.refuse(now, number, 500, "Server Internal Error");
         })?;
         let (description, negotiated) = if offered.is_empty() {
-            (offer(&local), None)
+            (offer(&mut local), None)
         } else {
-            match answer(&local, &offered) {
-                Ok((description, negotiated)) => {
-                    local.keep_places(&offered);
-                    (description, Some(negotiated))
-                }
+            match answer(&mut local, &offered) {
+                Ok((description, negotiated)) => (description, Some(negotiated)),
                 Err(_) => {
                     // It is for the next call.
                     self.config.recording = recording;
@@ -546,7 +615,7 @@ impl Running {
             Direction::SendReceive
         };
         self.ua
-            .offer(now, number, offer(&offered))
+            .offer(now, number, offer(&mut offered))
             .map_err(|_| NOT_READY)?;
         // Another description with this number must not follow, even when this one is refused (RFC 3264 section 8).
         local.version = offered.version;
@@ -558,8 +627,9 @@ impl Running {
         const NO_TRANSFER: &str = "no transfer was asked for";
         let call = self.calls.get(&number).ok_or(NO_TRANSFER)?;
         let address = call.local.as_ref().ok_or(NO_TRANSFER)?.address;
-        let (sound, local) = self.open_sound(address)?;
-        let new = self.ua.accept_transfer(now, number, offer(&local));
+        // Where it goes is not known yet.
+        let (sound, mut local) = self.open_sound(address, false)?;
+        let new = self.ua.accept_transfer(now, number, offer(&mut local));
         let new = new.map_err(|_| NO_TRANSFER)?;
         let mut call = PhoneCall::new(false, Bytes::new());
         call.sound = Some(sound);
@@ -574,14 +644,29 @@ impl Running {
         let Some(call) = found.map(|(number, _)| number.0) else {
             return;
         };
-        self.emit(match event {
+        let told = match event {
             SoundEvent::Key(key) => PhoneEvent::Key { call, key },
             SoundEvent::Played => PhoneEvent::Played { call },
             SoundEvent::Quality(quality) => PhoneEvent::Quality { call, quality },
             SoundEvent::RecordingFailed => PhoneEvent::Refused {
                 problem: "the recording cannot be written".to_owned(),
             },
-        });
+            SoundEvent::Silence(time) => {
+                if self.config.media.rtp_timeout_hangup {
+                    let _ = self.ua.hang_up(Instant::now(), CallNumber(call));
+                }
+                PhoneEvent::RtpTimeout {
+                    call,
+                    seconds: time.as_secs(),
+                }
+            }
+            SoundEvent::NotProtected => {
+                // RFC 5763 section 5.
+                let _ = self.ua.hang_up(Instant::now(), CallNumber(call));
+                PhoneEvent::NotProtected { call }
+            }
+        };
+        self.emit(told);
     }
 
     fn handle_event(&mut self, event: UaEvent) {
@@ -590,9 +675,16 @@ impl Running {
             UaEvent::Registration { account, state } => {
                 let account = self.number_of(account);
                 self.emit(match state {
-                    RegistrationState::Registered { expires } => {
-                        PhoneEvent::Registered { account, expires }
-                    }
+                    RegistrationState::Registered { expires, flows } => PhoneEvent::Registered {
+                        account,
+                        expires,
+                        flows,
+                    },
+                    RegistrationState::FlowFailed { flow, flows } => PhoneEvent::FlowFailed {
+                        account,
+                        flow,
+                        flows,
+                    },
                     RegistrationState::Unregistered => PhoneEvent::Unregistered { account },
                     RegistrationState::Failed { status, reason } => {
                         PhoneEvent::RegistrationFailed {
@@ -603,6 +695,10 @@ impl Running {
                     }
                 });
             }
+            UaEvent::Bindings { account, contacts } => self.emit(PhoneEvent::Bindings {
+                account: self.number_of(account),
+                contacts,
+            }),
             UaEvent::Incoming {
                 call,
                 account,
@@ -744,7 +840,7 @@ impl Running {
         if !description.is_empty() {
             let agreed = call
                 .local
-                .as_ref()
+                .as_mut()
                 .map(|local| read_answer(local, description));
             match agreed {
                 Some(Ok(negotiated)) if is_final => self.begin(number, negotiated),
@@ -785,7 +881,6 @@ impl Running {
                 .refuse_offer(now, number, 488, "Not Acceptable Here");
             return;
         };
-        local.keep_places(offered);
         let held = !matches!(
             negotiated.direction,
             Direction::SendReceive | Direction::SendOnly

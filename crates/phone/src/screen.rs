@@ -2,7 +2,7 @@
 
 mod draw;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,12 +11,11 @@ use ratatui::layout::{Position, Rect};
 
 use crate::command::Command;
 use crate::event::{CallQuality, PhoneEvent};
+use crate::memory::MAX_HISTORY;
 use crate::settings::Contact;
 
 /// Lines of what happened that are kept.
 const MAX_NEWS: usize = 200;
-/// URIs that were called and are remembered.
-const MAX_HISTORY: usize = 100;
 /// The longest line that is typed.
 const MAX_TYPED: usize = 512;
 /// By how much a key changes the volume, in decibels.
@@ -74,6 +73,8 @@ pub struct PhoneScreen {
     does_not_disturb: bool,
     answers: bool,
     is_conference: bool,
+    /// Addresses of peers on paths that have failed.
+    failed_paths: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -123,8 +124,8 @@ enum Typed {
 }
 
 impl PhoneScreen {
-    /// The screen of a phone with these accounts.
-    pub fn new(accounts: &[String], contacts: Vec<Contact>) -> PhoneScreen {
+    /// The screen of a phone with these accounts; `history` has the URIs that were called before, the latest one last.
+    pub fn new(accounts: &[String], contacts: Vec<Contact>, history: Vec<String>) -> PhoneScreen {
         let accounts = accounts.iter().map(|uri| Account {
             uri: uri.clone(),
             state: "not registered".to_owned(),
@@ -133,7 +134,7 @@ impl PhoneScreen {
         PhoneScreen {
             accounts: accounts.collect(),
             contacts,
-            history: Vec::new(),
+            history,
             calls: BTreeMap::new(),
             current: None,
             account: 0,
@@ -143,6 +144,7 @@ impl PhoneScreen {
             does_not_disturb: false,
             answers: false,
             is_conference: false,
+            failed_paths: BTreeSet::new(),
         }
     }
 
@@ -154,8 +156,20 @@ impl PhoneScreen {
     /// Something happened.
     pub fn tell(&mut self, now: Instant, event: &PhoneEvent) {
         match event {
-            PhoneEvent::Registered { account, expires } => {
-                self.set_account(*account, format!("registered for {expires} s"));
+            PhoneEvent::Registered {
+                account,
+                expires,
+                flows,
+            } => {
+                self.set_account(*account, registered(*expires, *flows));
+            }
+            PhoneEvent::FlowFailed { account, flow, .. } => {
+                let uri = self.accounts.get(*account).map(|account| &account.uri);
+                let uri = uri.cloned().unwrap_or_default();
+                self.news(format!("{uri}: the flow to proxy {} failed", flow + 1));
+            }
+            PhoneEvent::Bindings { contacts, .. } => {
+                self.news(format!("registered at: {}", contacts.join(", ")));
             }
             PhoneEvent::Unregistered { account } => {
                 self.set_account(*account, "not registered".to_owned());
@@ -226,6 +240,12 @@ impl PhoneScreen {
             }
             PhoneEvent::Key { key, .. } => self.news(format!("key {key}")),
             PhoneEvent::Played { .. } => self.news("played".to_owned()),
+            PhoneEvent::RtpTimeout { seconds, .. } => {
+                self.news(format!("nothing has come for {seconds} s"));
+            }
+            PhoneEvent::NotProtected { .. } => {
+                self.news("the sound cannot be protected".to_owned());
+            }
             PhoneEvent::TransferRequested { target, .. } => {
                 self.news(format!("asked to call {target}: y does it, n does not"));
             }
@@ -257,6 +277,17 @@ impl PhoneScreen {
                 if self.typing.as_ref().is_some_and(is_gone) {
                     self.typing = None;
                 }
+            }
+            PhoneEvent::Path { address, works, .. } => {
+                match works {
+                    true => self.failed_paths.remove(address),
+                    false => self.failed_paths.insert(address.clone()),
+                };
+                let what = match works {
+                    true => "works again",
+                    false => "failed; calls go on along the others",
+                };
+                self.news(format!("the path to {address} {what}"));
             }
             PhoneEvent::Missed { count } => self.news(format!("{count} events were missed")),
             PhoneEvent::Refused { problem } => self.news(problem.clone()),
@@ -503,6 +534,14 @@ impl PhoneScreen {
         };
         self.calls.insert(number, call);
         self.current = Some(number);
+    }
+}
+
+/// The state of a registration, in words.
+fn registered(expires: u32, flows: usize) -> String {
+    match flows {
+        0 | 1 => format!("registered for {expires} s"),
+        _ => format!("registered for {expires} s along {flows} flows"),
     }
 }
 

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 
 use media::codec::Codec;
 use media::tones::Country;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use sip::{Transport, Uri};
 use sip_net::Listen;
 use ua::{AccountConfig, Credentials};
+
+use crate::media_config::MediaConfig;
+use crate::memory::is_instance;
 
 /// Accounts of one phone.
 const MAX_ACCOUNTS: usize = 256;
@@ -36,9 +39,14 @@ pub struct Settings {
     country: Option<String>,
     /// The transport of URIs that name none.
     transport: Option<String>,
+    /// The URN that names this device (RFC 5626 section 4.1).
+    pub instance: Option<String>,
     /// Where calls arrive that come without a proxy.
     #[serde(default)]
     listen: Vec<String>,
+    /// How media are protected, found and missed.
+    #[serde(default)]
+    pub media: MediaConfig,
     /// What is sent in calls: `null:`, `tone:HERTZ` or `file:PATH`.
     pub source: Option<String>,
     /// Where what is heard goes: `null:` or `file:PATH`.
@@ -52,8 +60,9 @@ pub struct AccountSettings {
     /// The address of record.
     pub uri: String,
     display_name: Option<String>,
-    /// The URI that requests go to first.
-    via: Option<String>,
+    /// The URIs that requests go to first.
+    #[serde(default, deserialize_with = "one_or_several")]
+    via: Vec<String>,
     /// The name for authentication; the user of the URI without.
     username: Option<String>,
     /// The file that the password is in.
@@ -65,6 +74,9 @@ pub struct AccountSettings {
     ask_password: bool,
     /// For how long a registration is asked for, in seconds.
     expires: Option<u32>,
+    /// Whether Contacts do not show the user (temporary GRUUs, RFC 5627).
+    #[serde(default)]
+    hides_user: bool,
     /// Whether it is registered when the phone is switched on.
     #[serde(default = "yes")]
     pub register: bool,
@@ -78,6 +90,20 @@ pub struct Contact {
     pub name: String,
     /// The URI.
     pub uri: String,
+}
+
+/// A text, or a list of them.
+fn one_or_several<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Texts {
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(match Texts::deserialize(value)? {
+        Texts::One(text) => vec![text],
+        Texts::Several(texts) => texts,
+    })
 }
 
 fn yes() -> bool {
@@ -125,14 +151,19 @@ impl Settings {
         }
         let accounts = settings.accounts.iter();
         let uris = accounts
-            .flat_map(|account| [Some(&account.uri), account.via.as_ref()])
-            .flatten()
+            .flat_map(|account| account.via.iter().chain([&account.uri]))
             .chain(settings.contacts.iter().map(|contact| &contact.uri));
         for uri in uris {
             if !matches!(Uri::parse(uri), Ok(Uri::Sip(_))) {
                 let problem = format!("\"{uri}\" is not a SIP URI such as sip:alice@example.org");
                 return Err(SettingsError(problem));
             }
+        }
+        if let Some(instance) = &settings.instance
+            && !is_instance(instance)
+        {
+            let problem = format!("instance: \"{instance}\" is not a URN such as urn:uuid:…");
+            return Err(SettingsError(problem));
         }
         settings.codecs()?;
         settings.country()?;
@@ -205,7 +236,8 @@ impl AccountSettings {
     ) -> Result<AccountConfig, SettingsError> {
         let mut account = AccountConfig::new(self.uri.clone());
         account.display_name.clone_from(&self.display_name);
-        account.outbound_proxy.clone_from(&self.via);
+        account.outbound_proxies.clone_from(&self.via);
+        account.hides_user = self.hides_user;
         account.expires = self.expires.unwrap_or(account.expires);
         let name = || {
             let uri = Uri::parse(&self.uri).ok()?;

@@ -1,7 +1,6 @@
 //! The sound of a call: a thread that sends and plays every 20 ms, and takes what comes in between.
 
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Inbox, Sender as Outbox, TryRecvError, channel};
@@ -14,32 +13,36 @@ use media::quality::Impairments;
 use media::receiver::Receiver;
 use media::reception::Reception;
 use media::rtcp::{self, Compound, Report, ReportBlock, SenderInfo};
-use media::rtp::{self, RtpPacket};
+use media::rtcp_xr::{self, UNAVAILABLE, VoipMetrics};
+use media::rtp::RtpPacket;
 use media::sender::{Sender, StreamStart};
+use media::srtp::Suite;
 use media::telephone_event::Key;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sip::sdp::Direction;
 
 use crate::device::{Player, Recorder, Source};
-use crate::event::CallQuality;
-use crate::mixing::{Conference, SpeakerInput};
+use crate::dtls::Certificate;
+use crate::event::{CallQuality, RemoteQuality};
+use crate::media_path::{MediaPath, Received};
+use crate::mixing::{Conference, ConferenceEnd, SpeakerInput};
 use crate::negotiation::Negotiated;
 
 /// From one report to the next, on average (RFC 3550 section 6.2).
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// A turn that comes later than this is left out: the computer was asleep.
 const TOO_LATE: Duration = Duration::from_secs(1);
-/// Packets that are taken between two turns: what is more waits in the socket.
-const MAX_PACKETS_A_TURN: usize = 64;
-/// Pairs of ports that are tried.
-const ATTEMPTS: usize = 64;
 /// The seconds from the epoch of NTP timestamps to that of Unix (RFC 3550 section 4).
 const NTP_EPOCH: u64 = 2_208_988_800;
 
 /// What is told by the sound of a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum SoundEvent {
+    /// Nothing has come from the other side for so long.
+    Silence(Duration),
+    /// The media cannot be protected as it was agreed.
+    NotProtected,
     /// The other side pressed a key.
     Key(char),
     /// What was to be played has been played.
@@ -74,13 +77,15 @@ pub(crate) struct CallSound {
 }
 
 /// What is played and what is recorded.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Devices {
     pub(crate) source: Source,
     pub(crate) recording: Option<PathBuf>,
     pub(crate) speaker: SpeakerInput,
     pub(crate) conference: Arc<Conference>,
     pub(crate) quality_interval: Duration,
+    /// How long nothing may come until that is told.
+    pub(crate) silence: Option<Duration>,
 }
 
 impl CallSound {
@@ -91,26 +96,27 @@ impl CallSound {
     /// There are no ports, or no thread.
     pub(crate) fn open(
         address: IpAddr,
+        certificate: Option<Arc<Certificate>>,
         devices: Devices,
         seed: [u8; 32],
         id: u64,
         tell: impl Fn(SoundEvent) + Send + 'static,
     ) -> std::io::Result<CallSound> {
-        let (rtp, rtcp) = bind_pair(address)?;
-        let port = rtp.local_addr()?.port();
+        let path = MediaPath::open(address, certificate)?;
+        let port = path.local().port();
         let (orders, inbox) = channel();
         let thread = thread::Builder::new()
             .name("sound".to_owned())
             .spawn(move || {
                 let sound = Sound {
-                    rtp,
-                    rtcp,
+                    path,
                     devices,
                     tell: Box::new(tell),
                     rng: ChaCha12Rng::from_seed(seed),
                     is_muted: false,
                     gain: 1.0,
                     id,
+                    conference: ConferenceEnd::default(),
                 };
                 sound.carry(&inbox)
             })?;
@@ -157,8 +163,7 @@ impl CallSound {
 
 /// The thread.
 struct Sound {
-    rtp: UdpSocket,
-    rtcp: UdpSocket,
+    path: MediaPath,
     devices: Devices,
     tell: Box<dyn Fn(SoundEvent) + Send>,
     rng: ChaCha12Rng,
@@ -166,6 +171,7 @@ struct Sound {
     /// A factor, at the speaker.
     gain: f32,
     id: u64,
+    conference: ConferenceEnd,
 }
 
 /// What both sides have agreed on, being carried.
@@ -182,6 +188,19 @@ struct Running {
     round_trip: Option<Duration>,
     heard_loudness: f64,
     sent_loudness: f64,
+    levels: Levels,
+    /// When something came last, and whether it was told that nothing does.
+    last_packet: Instant,
+    is_silent: bool,
+    /// What the other side reports of what it hears.
+    remote: Option<RemoteQuality>,
+}
+
+/// The power of speech and of pauses in what is heard, as parts of that of the loudest square wave.
+#[derive(Clone, Copy, Debug, Default)]
+struct Levels {
+    speech: Option<f64>,
+    pauses: Option<f64>,
 }
 
 impl Sound {
@@ -191,7 +210,7 @@ impl Sound {
         let mut next = Instant::now() + PACKET_TIME;
         let mut report_at = Instant::now() + REPORT_INTERVAL / 2;
         let mut told_at = Instant::now();
-        let mut buffer = vec![0; 2_048];
+        let mut has_failed = false;
         loop {
             loop {
                 match inbox.try_recv() {
@@ -219,10 +238,14 @@ impl Sound {
                     Err(TryRecvError::Disconnected) => return self.end(running, recorder),
                 }
             }
-            self.receive(&mut running, &mut buffer, next);
+            self.receive(&mut running, next);
             let now = Instant::now();
             if now < next {
                 continue;
+            }
+            self.path.handle_timeout(now);
+            if self.path.has_failed() && !std::mem::replace(&mut has_failed, true) {
+                (self.tell)(SoundEvent::NotProtected);
             }
             if let Some(running) = &mut running {
                 self.turn(running, &mut recorder, now);
@@ -233,7 +256,8 @@ impl Sound {
                 }
                 if now >= told_at + self.devices.quality_interval {
                     told_at = now;
-                    (self.tell)(SoundEvent::Quality(running.quality(now)));
+                    let quality = running.quality(now, &self.path);
+                    (self.tell)(SoundEvent::Quality(quality));
                 }
             }
             next += PACKET_TIME;
@@ -250,20 +274,23 @@ impl Sound {
         negotiated: Negotiated,
         recorder: &mut Option<Recorder>,
     ) -> Option<Running> {
+        let now = Instant::now();
+        self.path.agree(now, &negotiated);
         let before = match before {
             Some(mut running)
                 if running.negotiated.send == negotiated.send
                     && running.negotiated.receive == negotiated.receive =>
             {
                 running.negotiated = negotiated;
+                running.last_packet = now;
                 return Some(running);
             }
             other => other,
         };
-        let now = Instant::now();
         let start = StreamStart {
             ssrc: self.rng.random(),
-            sequence: self.rng.random(),
+            // In the first half, so that no rollover is missed (RFC 4568 section 6.4).
+            sequence: self.rng.random::<u16>() >> 1,
             timestamp: self.rng.random(),
         };
         let sender = Sender::new(negotiated.send, start).ok()?;
@@ -288,6 +315,10 @@ impl Sound {
             round_trip: None,
             heard_loudness: f64::NEG_INFINITY,
             sent_loudness: f64::NEG_INFINITY,
+            levels: Levels::default(),
+            last_packet: now,
+            is_silent: false,
+            remote: None,
         })
     }
 
@@ -309,76 +340,57 @@ impl Sound {
         }
     }
 
-    /// Takes what comes until it is time for the next turn, or something came.
-    fn receive(&self, running: &mut Option<Running>, buffer: &mut [u8], until: Instant) {
-        let wait = until.saturating_duration_since(Instant::now());
-        // A wait of zero would be one without end.
-        let _ = self
-            .rtp
-            .set_read_timeout(Some(wait.max(Duration::from_micros(200))));
-        for _ in 0..MAX_PACKETS_A_TURN {
-            match self.rtp.recv_from(buffer) {
-                Ok((length, from)) => {
-                    let octets = buffer.get(..length).unwrap_or_default();
-                    if let Some(running) = running {
-                        self.handle(running, octets, from);
+    /// Takes what comes until it is time for the next turn.
+    fn receive(&mut self, running: &mut Option<Running>, until: Instant) {
+        let tell = &self.tell;
+        self.path.receive(until, |now, received| {
+            let Some(running) = running else {
+                return;
+            };
+            running.last_packet = now;
+            running.is_silent = false;
+            match received {
+                Received::Rtcp(octets) => {
+                    if let Some(compound) = Compound::read(octets) {
+                        running.handle_reports(now, &compound);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Nothing came, or the other side's port is closed: it may open.
-                Err(_) => break,
+                Received::Rtp(octets) => {
+                    let packet = RtpPacket::read(octets);
+                    let key = packet.and_then(|packet| running.handle_packet(now, &packet));
+                    if let Some(key) = key {
+                        tell(SoundEvent::Key(key.sign()));
+                    }
+                }
             }
-            if Instant::now() >= until {
-                break;
-            }
-        }
-        for _ in 0..MAX_PACKETS_A_TURN {
-            let Ok((length, from)) = self.rtcp.recv_from(buffer) else {
-                break;
-            };
-            let octets = buffer.get(..length).unwrap_or_default();
-            if let Some(running) = running {
-                self.handle(running, octets, from);
-            }
-        }
+        });
     }
 
-    fn handle(&self, running: &mut Running, octets: &[u8], from: SocketAddr) {
-        let now = Instant::now();
-        // Only the other side's host: anybody can send to a port (RFC 3711 would tell for sure).
-        if from.ip() != running.negotiated.rtp.ip() {
+    /// Tells once that nothing comes although it should.
+    fn watch(&self, running: &mut Running, now: Instant) {
+        let Some(limit) = self.devices.silence else {
             return;
+        };
+        // Who sends nothing by agreement is not missed.
+        if !receives(running.negotiated.direction) {
+            running.last_packet = now;
         }
-        if rtp::is_rtcp(octets) {
-            if let Some(compound) = Compound::read(octets) {
-                running.handle_reports(now, &compound);
-            }
-        } else if let Some(packet) = RtpPacket::read(octets) {
-            running.received += 1;
-            if running.heard.as_ref().map(|heard| heard.0) != Some(packet.ssrc) {
-                let clock_rate = running.negotiated.receive.codec.clock_rate();
-                running.heard = Some((
-                    packet.ssrc,
-                    Reception::new(clock_rate, packet.sequence, true),
-                ));
-            }
-            if let Some((_, reception)) = &mut running.heard {
-                reception.arrived(now, packet.sequence, packet.timestamp);
-            }
-            if let Some(key) = running.receiver.handle_packet(now, &packet) {
-                (self.tell)(SoundEvent::Key(key.sign()));
-            }
+        let since = now.saturating_duration_since(running.last_packet);
+        if since >= limit && !std::mem::replace(&mut running.is_silent, true) {
+            (self.tell)(SoundEvent::Silence(since));
         }
     }
 
     /// Plays and sends 20 ms.
-    fn turn(&self, running: &mut Running, recorder: &mut Option<Recorder>, now: Instant) {
+    fn turn(&mut self, running: &mut Running, recorder: &mut Option<Recorder>, now: Instant) {
+        self.watch(running, now);
         let direction = running.negotiated.direction;
         let codec = running.negotiated.receive.codec;
         let count = codec.packet_samples();
         let mut heard = Vec::with_capacity(count);
         running.receiver.play(now, count, &mut heard);
         running.heard_loudness = loudness(&heard);
+        running.levels.hear(running.heard_loudness);
         self.play(&heard, codec.sample_rate());
         if let Some(open) = recorder
             && open.write(&heard, codec.sample_rate()).is_err()
@@ -401,25 +413,24 @@ impl Sound {
         }
         let rate = running.negotiated.send.codec.sample_rate();
         let said = (heard.as_slice(), codec.sample_rate());
-        let conference = &self.devices.conference;
-        conference.exchange(self.id, said, &mut samples, rate);
+        let (conference, end) = (&self.devices.conference, &mut self.conference);
+        conference.exchange(self.id, end, said, &mut samples, rate);
         running.sent_loudness = loudness(&samples);
-        let to = running.negotiated.rtp;
-        running.sender.push(&samples, |packet| {
-            // A packet that does not leave is lost, as any other may be.
-            let _ = self.rtp.send_to(packet, to);
-        });
+        let path = &mut self.path;
+        running
+            .sender
+            .push(&samples, |packet| path.send_rtp(packet));
     }
 
     /// Plays at the speaker, as loud as the user wants it.
-    fn play(&self, heard: &[i16], rate: u32) {
+    fn play(&mut self, heard: &[i16], rate: u32) {
         let louder = |sample: &i16| (f32::from(*sample) * self.gain) as i16;
         let samples: Vec<i16> = heard.iter().map(louder).collect();
         self.devices.speaker.play(self.id, &samples, rate);
     }
 
     /// Sends a report, the last one with a farewell (RFC 3550 sections 6.4 and 6.6).
-    fn report(&self, running: &mut Running, now: Instant, goodbye: bool) {
+    fn report(&mut self, running: &mut Running, now: Instant, goodbye: bool) {
         let (packets, octets) = running.sender.sent();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let wall = since.unwrap_or_default();
@@ -456,36 +467,44 @@ impl Sound {
             blocks,
         };
         let mut packet = Vec::new();
-        let name = self.rtp.local_addr().map_or_else(
-            |_| "tandem".to_owned(),
-            |own| format!("tandem@{}", own.ip()),
-        );
-        rtcp::write(&mut packet, &report, &name, None, goodbye);
-        let to = running.negotiated.rtcp;
-        // On hold, as before there were directions: no RTCP either (RFC 3264 section 8.4).
-        if to.ip().is_unspecified() {
-            return;
-        }
-        let socket = if to == running.negotiated.rtp {
-            &self.rtp
-        } else {
-            &self.rtcp
-        };
-        let _ = socket.send_to(&packet, to);
+        let name = format!("tandem@{}", self.path.local().ip());
+        let metrics = running.negotiated.sends_voip_metrics;
+        let metrics = metrics.then(|| running.voip_metrics(now)).flatten();
+        rtcp::write(&mut packet, &report, &name, metrics.as_ref(), goodbye);
+        self.path.send_rtcp(&packet);
     }
 
-    fn end(self, running: Option<Running>, recorder: Option<Recorder>) -> CallQuality {
+    fn end(mut self, running: Option<Running>, recorder: Option<Recorder>) -> CallQuality {
         self.finish_recording(recorder);
         running.map_or_else(CallQuality::default, |mut running| {
             let now = Instant::now();
             self.report(&mut running, now, true);
-            running.quality(now)
+            running.quality(now, &self.path)
         })
     }
 }
 
 impl Running {
+    /// A data packet came; the key that it tells of.
+    fn handle_packet(&mut self, now: Instant, packet: &RtpPacket<'_>) -> Option<Key> {
+        self.received += 1;
+        if self.heard.as_ref().map(|heard| heard.0) != Some(packet.ssrc) {
+            let clock_rate = self.negotiated.receive.codec.clock_rate();
+            let reception = Reception::new(clock_rate, packet.sequence, true);
+            self.heard = Some((packet.ssrc, reception));
+        }
+        if let Some((_, reception)) = &mut self.heard {
+            reception.arrived(now, packet.sequence, packet.timestamp);
+        }
+        self.receiver.handle_packet(now, packet)
+    }
+
     fn handle_reports(&mut self, now: Instant, compound: &Compound) {
+        let ours = self.sender.ssrc();
+        let metrics = compound.voip_metrics.iter();
+        if let Some(metrics) = metrics.rev().find(|metrics| metrics.ssrc == ours) {
+            self.remote = Some(RemoteQuality::from(metrics));
+        }
         for report in &compound.reports {
             if let Some(sender) = &report.sender {
                 self.last_report = Some(((sender.ntp >> 16) as u32, now));
@@ -511,43 +530,130 @@ impl Running {
         }
     }
 
-    fn quality(&self, now: Instant) -> CallQuality {
+    /// The parts of the packets that the network lost, and that came too late, from 0 to 1.
+    fn losses(&self) -> (f64, f64) {
         let counts = self.receiver.counts();
-        let expected = self
-            .heard
-            .as_ref()
-            .map_or(0, |(_, reception)| reception.counts().expected);
+        let heard = self.heard.as_ref();
+        let expected = heard.map_or(0, |(_, reception)| reception.counts().expected);
+        if expected == 0 {
+            return (0.0, 0.0);
+        }
         let played = counts.played.min(expected);
-        let lost = if expected == 0 {
-            0.0
-        } else {
-            // Those that wait to be played are not lost.
-            let missing = counts.missing.min(expected - played);
-            missing as f64 / expected as f64
-        };
-        let buffer = self.receiver.delay(now);
+        // Those that wait to be played are not lost.
+        let missing = counts.missing.min(expected - played);
+        let discarded = (counts.late + counts.overflows).min(missing);
+        let part = |count: u64| count as f64 / expected as f64;
+        (part(missing - discarded), part(discarded))
+    }
+
+    fn impairments(&self, now: Instant) -> Impairments {
+        let (lost, discarded) = self.losses();
         let half = self.round_trip.unwrap_or_default() / 2;
-        let impairments = Impairments {
+        Impairments {
             codec: self.negotiated.receive.codec,
-            delay: buffer + half + 2 * PACKET_TIME,
-            lost,
+            delay: self.receiver.delay(now) + half + 2 * PACKET_TIME,
+            lost: lost + discarded,
             burst_ratio: 1.0,
-        };
+        }
+    }
+
+    fn quality(&self, now: Instant, path: &MediaPath) -> CallQuality {
+        let (lost, discarded) = self.losses();
         let jitter = self.heard.as_ref().map_or(0.0, |(_, reception)| {
             reception.jitter_ticks() / f64::from(self.negotiated.receive.codec.clock_rate())
         });
+        let bursts = self.receiver.bursts();
+        let milliseconds = |packets: f64| packets * PACKET_TIME.as_secs_f64() * 1_000.0;
+        let impairments = self.impairments(now);
         CallQuality {
             packets_received: self.received,
             packets_sent: u64::from(self.sender.sent().0),
-            lost,
+            packets_dropped: path.dropped(),
+            lost: lost + discarded,
+            discarded,
+            burst_ms: milliseconds(bursts.burst_packets),
             jitter_ms: jitter * 1_000.0,
-            buffer_ms: buffer.as_secs_f64() * 1_000.0,
+            buffer_ms: self.receiver.delay(now).as_secs_f64() * 1_000.0,
             round_trip_ms: self.round_trip.map(|time| time.as_secs_f64() * 1_000.0),
             heard_db: self.heard_loudness.max(-96.0),
             sent_db: self.sent_loudness.max(-96.0),
             mos: impairments.mos(),
+            srtp: path.suite().map(Suite::name),
+            remote: self.remote,
         }
     }
+
+    /// What we report of the other side's packets (RFC 3611 section 4.7).
+    fn voip_metrics(&self, now: Instant) -> Option<VoipMetrics> {
+        let (ssrc, _) = self.heard.as_ref()?;
+        let (lost, discarded) = self.losses();
+        let parts = |part: f64| (part * 256.0).min(255.0) as u8;
+        let bursts = self.receiver.bursts();
+        let milliseconds = |time: Duration| u16::try_from(time.as_millis()).unwrap_or(u16::MAX);
+        let of_packets = |packets: f64| milliseconds(PACKET_TIME.mul_f64(packets));
+        let impairments = self.impairments(now);
+        let listening = Impairments {
+            delay: Duration::ZERO,
+            ..impairments
+        };
+        let most = milliseconds(JitterBufferConfig::default().most);
+        Some(VoipMetrics {
+            ssrc: *ssrc,
+            loss_rate: parts(lost),
+            discard_rate: parts(discarded),
+            burst_density: bursts.burst_density,
+            gap_density: bursts.gap_density,
+            burst_duration: of_packets(bursts.burst_packets),
+            gap_duration: of_packets(bursts.gap_packets),
+            round_trip_delay: milliseconds(self.round_trip.unwrap_or_default()),
+            // A packet is filled, another one is played.
+            end_system_delay: milliseconds(self.receiver.delay(now) + 2 * PACKET_TIME),
+            signal_level: dbm0(self.levels.speech),
+            noise_level: dbm0(self.levels.pauses),
+            residual_echo_return_loss: UNAVAILABLE,
+            gmin: rtcp_xr::GMIN,
+            r_factor: impairments.r_factor() as u8,
+            external_r_factor: UNAVAILABLE,
+            mos_lq: (listening.mos() * 10.0) as u8,
+            mos_cq: (impairments.mos() * 10.0) as u8,
+            receiver_configuration: RECEIVER_CONFIGURATION,
+            jitter_buffer_nominal: milliseconds(self.receiver.target()),
+            jitter_buffer_maximum: most,
+            jitter_buffer_absolute_maximum: most,
+        })
+    }
+}
+
+impl Levels {
+    /// Takes 20 ms into account.
+    fn hear(&mut self, loudness: f64) {
+        let power = 10_f64.powf(loudness / 10.0);
+        let level = match loudness >= SPEECH_DB {
+            true => &mut self.speech,
+            false => &mut self.pauses,
+        };
+        let before = level.unwrap_or(power);
+        *level = Some(before + (power - before) / LEVEL_PACKETS);
+    }
+}
+
+/// Louder than this is taken for speech.
+const SPEECH_DB: f64 = -45.0;
+/// Over how many packets levels are smoothed: two seconds.
+const LEVEL_PACKETS: f64 = 100.0;
+/// 0 dBm0 is 6.18 dB below the loudest square wave (ITU-T G.711 table 5: a sine as loud as can be is 3.17 dBm0).
+const DBM0: f64 = 6.18;
+/// Losses are filled in from what was played, the jitter buffer adapts itself at a rate that is not told (RFC 3611 section
+/// 4.7.6).
+const RECEIVER_CONFIGURATION: u8 = 0b1111_0000;
+
+fn dbm0(power: Option<f64>) -> i8 {
+    let level = power.map(|power| 10.0 * power.log10() + DBM0);
+    level.map_or(UNAVAILABLE as i8, |level| level.clamp(-127.0, 126.0) as i8)
+}
+
+fn receives(direction: Direction) -> bool {
+    matches!(direction, Direction::SendReceive | Direction::ReceiveOnly)
 }
 
 /// Decibels below the loudest square wave.
@@ -558,24 +664,4 @@ fn loudness(samples: &[i16]) -> f64 {
         .sum();
     let mean = power / samples.len().max(1) as f64;
     10.0 * (mean / (32_767.0 * 32_767.0)).log10()
-}
-
-/// Two sockets on an even port and the next one (RFC 3550 section 11).
-fn bind_pair(address: IpAddr) -> std::io::Result<(UdpSocket, UdpSocket)> {
-    let mut last = None;
-    for _ in 0..ATTEMPTS {
-        let rtp = UdpSocket::bind((address, 0))?;
-        let port = rtp.local_addr()?.port();
-        if !port.is_multiple_of(2) {
-            continue;
-        }
-        match UdpSocket::bind((address, port + 1)) {
-            Ok(rtcp) => {
-                rtcp.set_nonblocking(true)?;
-                return Ok((rtp, rtcp));
-            }
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(last.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
 }

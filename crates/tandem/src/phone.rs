@@ -1,5 +1,6 @@
 //! `tandem phone`.
 
+mod media_options;
 mod screen;
 
 use std::io::{self, IsTerminal, Write};
@@ -11,15 +12,16 @@ use clap::Args;
 use media::codec::Codec;
 use media::tones::Country;
 use phone::{
-    Contact, ControlSocket, Output, Phone, PhoneConfig, PhoneEvent, PhoneScreen, Recorder,
-    Scenario, Script, ScriptOutcome, Settings, Source, check, follow, read_password,
+    Contact, ControlSocket, Memory, Output, Phone, PhoneConfig, PhoneEvent, PhoneScreen, Recorder,
+    Scenario, Script, ScriptOutcome, Settings, Source, check, follow, new_instance, read_password,
 };
 use sip::{Transport, Uri};
 use sip_net::Listen;
 use ua::{AccountConfig, Credentials};
 
-use crate::terminal::{complain, escaped};
 use crate::target::{outbound_proxy, served_at};
+use crate::hidden_input::ask_hidden;
+use crate::terminal::{complain, escaped};
 use crate::values::duration;
 use crate::{fail, interrupts, usage};
 
@@ -40,9 +42,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Send requests to this URI first, such as sip:127.0.0.1:5060;transport=sctp
+    /// Send requests to this URI first, such as sip:127.0.0.1:5060;transport=sctp; may be repeated: then the account is registered
+    /// along a flow to each (RFC 5626)
     #[arg(long, value_name = "URI", value_parser = outbound_proxy)]
-    via: Option<String>,
+    via: Vec<String>,
 
     /// Transport of URIs that name none: udp, tcp, tls, sctp, tls-sctp, ws or wss
     #[arg(long, short = 't', value_name = "TRANSPORT")]
@@ -117,6 +120,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNTRY")]
     country: Option<Country>,
 
+    #[command(flatten)]
+    media: media_options::MediaArguments,
+
     /// Press these keys when the call is answered
     #[arg(long, value_name = "KEYS")]
     keys: Option<String>,
@@ -153,7 +159,7 @@ Examples:
 
 Commands on the socket: {\"command\":\"dial\",\"to\":\"sip:bob@example.org\"}; the others are register,
 unregister, answer, hangup, hold, resume, mute, volume, record, keys, transfer, join, conference,
-accept_transfer, refuse_transfer, text, do_not_disturb, auto_answer and quit (docs/phone.md).
+accept_transfer, refuse_transfer, text, bindings, do_not_disturb, auto_answer and quit (docs/phone.md).
 
 Exit status: 0 what was asked for happened, 1 it did not, 2 usage error, 130 Ctrl-C.";
 
@@ -165,6 +171,8 @@ enum Purpose {
     Screen {
         screen: Box<PhoneScreen>,
         register: Vec<usize>,
+        /// Where the URIs that are called are remembered.
+        memory: Option<Memory>,
     },
 }
 
@@ -236,8 +244,24 @@ async fn telephone(arguments: Arguments, config: PhoneConfig, purpose: Purpose) 
             },
             () = interrupted => interrupts::exit_code(),
         },
-        Purpose::Screen { screen, register } => {
-            match screen::show(&phone, &mut events, *screen, &register, interrupted).await {
+        Purpose::Screen {
+            screen,
+            register,
+            memory,
+        } => {
+            let remember = |uri: &str| {
+                // A call is worth more than its record.
+                let _ = memory.as_ref().map(|memory| memory.remember(uri));
+            };
+            let shown = screen::show(
+                &phone,
+                &mut events,
+                *screen,
+                &register,
+                remember,
+                interrupted,
+            );
+            match shown.await {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => fail(&error),
             }
@@ -268,12 +292,43 @@ fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Purpose), String> {
                 config.quality_interval = Duration::from_millis(300);
                 config.is_attended = true;
                 let contacts: Vec<Contact> = settings.contacts;
-                let screen = Box::new(PhoneScreen::new(&uris, contacts));
-                Purpose::Screen { screen, register }
+                let memory = memory();
+                let history = memory.as_ref().map(Memory::history).unwrap_or_default();
+                let screen = Box::new(PhoneScreen::new(&uris, contacts, history));
+                Purpose::Screen {
+                    screen,
+                    register,
+                    memory,
+                }
             }
         },
     };
+    config.ua.instance = instance(
+        &settings,
+        &config,
+        matches!(purpose, Purpose::Screen { .. }),
+    );
     Ok((config, purpose))
+}
+
+/// The name of the device: for people, and where accounts are registered along several flows (RFC 5626). Without it several
+/// phones of one user can run on one host.
+fn instance(settings: &Settings, config: &PhoneConfig, is_for_people: bool) -> Option<String> {
+    let mut accounts = config.accounts.iter();
+    let has_flows = accounts.any(|account| account.outbound_proxies.len() > 1);
+    match &settings.instance {
+        Some(instance) => Some(instance.clone()),
+        None if has_flows || is_for_people => {
+            let kept = memory().and_then(|memory| memory.instance().ok());
+            Some(kept.unwrap_or_else(new_instance))
+        }
+        None => None,
+    }
+}
+
+/// What is remembered from one run to the next, where there is a place for it.
+fn memory() -> Option<Memory> {
+    Memory::open(&Memory::default_directory()?).ok()
 }
 
 /// The accounts, and those of them that are to be registered: the one of the command line, or those of the settings.
@@ -295,7 +350,7 @@ fn accounts(
     };
     let user = sip_uri(user)?;
     let mut account = AccountConfig::new(user.clone());
-    account.outbound_proxy.clone_from(&arguments.via);
+    account.outbound_proxies.clone_from(&arguments.via);
     let password = match &arguments.password_file {
         Some(path) => Some(read_password(path).map_err(|error| error.to_string())?),
         None => arguments.password.clone(),
@@ -312,14 +367,12 @@ fn accounts(
 }
 
 fn ask_password(username: &str) -> Result<String, String> {
-    let terminal = console::Term::stderr();
-    if !terminal.is_term() {
+    if !io::stdin().is_terminal() {
         return Err("there is no terminal on which to ask for the password".to_owned());
     }
-    let asked = terminal.write_str(&format!("Password of {username}: "));
-    asked
-        .and_then(|()| terminal.read_secure_line())
-        .map_err(|error| error.to_string())
+    let [password] = ask_hidden([format!("Password of {username}: ")])
+        .map_err(|error| format!("the password cannot be read: {error}"))?;
+    Ok(password)
 }
 
 /// What is set by options, or else by the settings.
@@ -367,6 +420,8 @@ fn configure(
             .map_err(|error| error.to_string())?;
     }
     config.recording.clone_from(&arguments.record);
+    config.media.clone_from(&settings.media);
+    arguments.media.apply(&mut config.media);
     config.answers = arguments.answer;
     config.accepts_transfers = arguments.accept_transfers;
     config.is_attended = arguments.control.is_some();
@@ -438,7 +493,12 @@ fn sip_uri(text: &str) -> Result<String, String> {
 /// An event for people; `None` for what only programs want.
 fn in_words(event: &PhoneEvent) -> Option<String> {
     let words = match event {
+        PhoneEvent::Registered { expires, flows, .. } if *flows > 1 => {
+            format!("registered for {expires} s along {flows} flows")
+        }
         PhoneEvent::Registered { expires, .. } => format!("registered for {expires} s"),
+        PhoneEvent::FlowFailed { flow, .. } => format!("the flow to proxy {} failed", flow + 1),
+        PhoneEvent::Bindings { contacts, .. } => format!("registered at: {}", contacts.join(", ")),
         PhoneEvent::Unregistered { .. } => "unregistered".to_owned(),
         PhoneEvent::RegistrationFailed { status, reason, .. } => {
             format!("not registered: {status} {reason}")
@@ -456,6 +516,8 @@ fn in_words(event: &PhoneEvent) -> Option<String> {
         } => "the change was refused".to_owned(),
         PhoneEvent::Key { key, .. } => format!("key {key}"),
         PhoneEvent::Played { .. } => "played".to_owned(),
+        PhoneEvent::RtpTimeout { seconds, .. } => format!("nothing has come for {seconds} s"),
+        PhoneEvent::NotProtected { .. } => "the sound cannot be protected".to_owned(),
         PhoneEvent::Quality { .. } => return None,
         PhoneEvent::TransferRequested { target, .. } => format!("asked to call {target}"),
         PhoneEvent::TransferProgress { status, .. } => format!("transfer: {status}"),
@@ -464,6 +526,10 @@ fn in_words(event: &PhoneEvent) -> Option<String> {
         PhoneEvent::MessagesWaiting { waiting, .. } => match waiting {
             true => "messages wait in the mailbox".to_owned(),
             false => "no messages wait".to_owned(),
+        },
+        PhoneEvent::Path { address, works, .. } => match works {
+            true => format!("the path to {address} works again"),
+            false => format!("the path to {address} failed"),
         },
         PhoneEvent::Ended {
             reason,

@@ -97,6 +97,9 @@ fn draw_head(screen: &PhoneScreen, area: Rect, buffer: &mut Buffer) {
             head.push_str(&format!("  [{name}]"));
         }
     }
+    for address in &screen.failed_paths {
+        head.push_str(&format!("  [path to {address} failed]"));
+    }
     buffer.set_style(area, Style::new().add_modifier(Modifier::REVERSED));
     write(&head, area, buffer);
 }

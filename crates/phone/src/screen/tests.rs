@@ -13,7 +13,7 @@ fn screen() -> PhoneScreen {
         name: "Bob".to_owned(),
         uri: "sip:robert@example.org".to_owned(),
     }];
-    PhoneScreen::new(&accounts.map(str::to_owned), contacts)
+    PhoneScreen::new(&accounts.map(str::to_owned), contacts, Vec::new())
 }
 
 /// What a terminal of 80x24 shows.
@@ -58,6 +58,7 @@ fn a_call_is_shown_with_its_measures() {
         &PhoneEvent::Registered {
             account: 0,
             expires,
+            flows: 1,
         },
     );
     call_is_up(&mut screen, now, 7);
@@ -196,4 +197,32 @@ fn the_help_fits_and_every_size_is_drawn() {
         screen.draw(now, area, &mut Buffer::empty(area));
     }
     assert!(picture(&screen, now).contains("user19"));
+}
+
+#[test]
+fn a_path_that_failed_is_shown_until_it_works_again() {
+    let (mut screen, now) = (screen(), Instant::now());
+    call_is_up(&mut screen, now, 1);
+    let path = |works| PhoneEvent::Path {
+        peer: "192.0.2.1:5060".to_owned(),
+        address: "198.51.100.1".to_owned(),
+        works,
+    };
+    screen.tell(now, &path(false));
+    let shown = picture(&screen, now);
+    assert!(shown.contains("[path to 198.51.100.1 failed]"), "{shown}");
+    assert!(shown.contains("sip:user1@example.org"), "the call goes on");
+    screen.tell(now, &path(true));
+    let shown = picture(&screen, now);
+    assert!(!shown.contains("[path to"), "{shown}");
+}
+
+#[test]
+fn uris_of_an_earlier_run_complete_a_line() {
+    let history = vec!["sip:carol@example.com".to_owned()];
+    let accounts = ["sip:alice@example.org".to_owned()];
+    let mut screen = PhoneScreen::new(&accounts, Vec::new(), history);
+    let to = "sip:carol@example.com".to_owned();
+    let dialed = press(&mut screen, "dca\t\n");
+    assert_eq!(dialed, Wish::Command(Command::Dial { account: 0, to }));
 }

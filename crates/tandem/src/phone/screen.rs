@@ -16,12 +16,14 @@ const TICK: Duration = Duration::from_millis(250);
 /// Keys that wait.
 const MAX_KEYS: usize = 64;
 
-/// Shows a phone until the user switches it off; `register` names the accounts that are registered first.
+/// Shows a phone until the user switches it off; `register` names the accounts that are registered first, `remember` hears which
+/// URIs are called.
 pub(super) async fn show(
     phone: &Phone,
     events: &mut mpsc::Receiver<PhoneEvent>,
     mut screen: PhoneScreen,
     register: &[usize],
+    remember: impl Fn(&str),
     interrupted: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut terminal = Terminal::open()?;
@@ -36,7 +38,12 @@ pub(super) async fn show(
         terminal.draw(&screen)?;
         tokio::select! {
             event = events.recv() => match event {
-                Some(event) => screen.tell(Instant::now(), &event),
+                Some(event) => {
+                    if let PhoneEvent::Dialing { to, .. } = &event {
+                        remember(to);
+                    }
+                    screen.tell(Instant::now(), &event);
+                }
                 None => return Ok(()),
             },
             key = terminal.keys.recv() => match key.map(|key| screen.press(key)) {

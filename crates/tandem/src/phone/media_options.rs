@@ -1,0 +1,45 @@
+//! Options of how media are protected, found and missed.
+
+use clap::Args;
+use phone::{MediaConfig, Srtp, SrtpKeys};
+
+/// They are named as in `[media]` of `phone.toml`, and count more.
+#[derive(Args, Debug)]
+pub(crate) struct MediaArguments {
+    /// Protect media by SRTP: off, optional (when the other side can) or required [default: optional]
+    #[arg(long, value_name = "off|optional|required")]
+    srtp: Option<Srtp>,
+
+    /// Offer keys of SRTP in the session description (sdes), or by a handshake between the media (dtls); both are answered
+    /// [default: sdes]
+    #[arg(long, value_name = "sdes|dtls")]
+    srtp_keys: Option<SrtpKeys>,
+
+    /// Offer keys in session descriptions over signalling that is not encrypted, too
+    #[arg(long)]
+    sdes_in_clear: bool,
+
+    /// Check paths by ICE when the other side does it, too
+    #[arg(long)]
+    ice: bool,
+
+    /// Tell of a call from which nothing came for so many seconds; 0: never [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    rtp_timeout: Option<u64>,
+
+    /// Hang such a call up
+    #[arg(long)]
+    rtp_timeout_hangup: bool,
+}
+
+impl MediaArguments {
+    /// Changes what the settings say.
+    pub(crate) fn apply(&self, media: &mut MediaConfig) {
+        media.srtp = self.srtp.unwrap_or(media.srtp);
+        media.srtp_keys = self.srtp_keys.unwrap_or(media.srtp_keys);
+        media.sdes_in_clear |= self.sdes_in_clear;
+        media.ice |= self.ice;
+        media.rtp_timeout = self.rtp_timeout.unwrap_or(media.rtp_timeout);
+        media.rtp_timeout_hangup |= self.rtp_timeout_hangup;
+    }
+}
