@@ -3,6 +3,7 @@
 mod perf;
 
 use std::io::{self, BufRead};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
@@ -48,6 +49,10 @@ struct Common {
     /// Write the packets to a pcapng file for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+
+    /// Address of /metrics (for Prometheus), /status (JSON), a page at /, /healthz and /readyz
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
 }
 
 #[derive(Args, Debug)]
@@ -83,10 +88,12 @@ Commands are typed: /help lists them. Exit status: 0 done, 1 failure, 2 usage er
 /// Runs the command to its end.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     logging::start("warn");
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
+    let mut builder = match arguments.command {
+        Command::Perf(_) => tokio::runtime::Builder::new_multi_thread(),
+        // One engine does all in turn: a thread for it and its associations need not be woken by others.
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
@@ -121,6 +128,9 @@ fn by_hand(
     };
     if common.pcap.is_some() {
         configuration.sctp.pcap = common.pcap;
+    }
+    if common.metrics.is_some() {
+        configuration.metrics.listen = common.metrics;
     }
     let options = Options {
         traffic,
