@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use udp_net::NetworkError;
 use crate::connections::Connection;
 use crate::icmp::{ReportLimit, is_failure, quoted_message};
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
+use crate::keep_alive::PONG;
 use crate::message_log::MessageLog;
 use crate::outbound_message::OwnedTransaction;
 use crate::tasks::Tasks;
@@ -27,6 +29,8 @@ pub(crate) struct Inbound {
     queues: Vec<mpsc::WeakSender<Incoming>>,
     /// Whether workers want to have datagrams unread.
     unread: Unread,
+    /// Whether workers want to hear of answers to keep-alives.
+    tells_keep_alives: AtomicBool,
     /// The key of the hash that gives every call its worker.
     workers: RandomState,
     /// Of reports of the network that quote no Call-ID.
@@ -60,6 +64,7 @@ impl Inbound {
         Arc::new(Inbound {
             queues,
             unread: Unread::default(),
+            tells_keep_alives: AtomicBool::new(false),
             workers: RandomState::new(),
             report_limit: ReportLimit::default(),
             log,
@@ -70,6 +75,19 @@ impl Inbound {
     /// From now on datagrams are handed over unread, as far as their worker can be told so.
     pub(crate) fn leave_datagrams_unread(&self) {
         self.unread.set();
+    }
+
+    /// From now on answers to keep-alives are told.
+    pub(crate) fn tell_keep_alives(&self) {
+        self.tells_keep_alives.store(true, Relaxed);
+    }
+
+    /// A pong has come, or what may be a STUN response; it is told where there is room: it comes again.
+    pub(crate) fn keep_alive(&self, queues: &WorkerQueues, flow: Flow, payload: Bytes) {
+        if self.tells_keep_alives.load(Relaxed) {
+            let worker = self.worker_of_connection(&flow);
+            queues.try_put(worker, Incoming::KeepAlive { flow, payload });
+        }
     }
 
     /// The queues of the workers, for a task that receives. It must drop them when it is told to stop.
@@ -100,6 +118,7 @@ impl Inbound {
             }
             Frame::Pong => {
                 self.log.keep_alive(flow.transport);
+                self.keep_alive(queues, flow, Bytes::from_static(PONG));
                 return Ok(None);
             }
         };
@@ -270,6 +289,11 @@ impl Inbound {
     }
 
     /// What names no call goes where others of its connection go.
+    fn worker_of_connection(&self, flow: &Flow) -> usize {
+        // The remainder is less than a usize.
+        (flow.connection.0 % self.queues.len() as u64) as usize
+    }
+
     fn malformed_event(
         &self,
         flow: Flow,
@@ -277,7 +301,7 @@ impl Inbound {
         reason: MalformedReason,
     ) -> (usize, Incoming) {
         self.log.malformed(&flow, &bytes, reason);
-        let worker = (flow.connection.0 % self.queues.len() as u64) as usize;
+        let worker = self.worker_of_connection(&flow);
         let event = Incoming::Malformed {
             flow,
             bytes,

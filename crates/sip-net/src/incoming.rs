@@ -32,6 +32,15 @@ pub enum Incoming {
         /// When it came to the kernel, where that tells, else when it was read from the socket.
         received: Instant,
     },
+    /// A pong, or a STUN response, where that is wanted
+    /// ([`Transports::tell_keep_alives`](crate::Transports::tell_keep_alives)): a keep-alive of ours was answered (RFC 5626 section
+    /// 4.4), or the peer says so unasked.
+    KeepAlive {
+        /// The way it came.
+        flow: Flow,
+        /// The line ends, or the STUN message.
+        payload: Bytes,
+    },
     /// Octets that are no message. On a stream transport the place where the next message begins is
     /// lost with it: an answer to it can still be sent, for a second, then the connection is closed.
     Malformed {

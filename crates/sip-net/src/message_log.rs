@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sip::stun::is_stun;
 use sip::{Flow, Transmit, Transport};
 use tap::{Direction, SipTap};
 
@@ -75,7 +76,8 @@ impl MessageLog {
         flow_of: impl Fn(&OutboundMessage) -> Flow,
     ) {
         let mut count = 0;
-        for message in messages.filter(|message| !is_keep_alive(&message.payload)) {
+        let is_message = |payload: &[u8]| !is_keep_alive(payload) && !is_stun(payload);
+        for message in messages.filter(|message| is_message(&message.payload)) {
             count += 1;
             if self.has_capture() {
                 self.capture(&flow_of(message), Direction::Outbound, &message.payload);

@@ -99,6 +99,12 @@ impl Transports {
         self.running.inbound.leave_datagrams_unread();
     }
 
+    /// From now on answers to keep-alives come as [`Incoming::KeepAlive`]. Keep-alives are [sent](Transports::send) as messages
+    /// are.
+    pub fn tell_keep_alives(&self) {
+        self.running.inbound.tell_keep_alives();
+    }
+
     /// Gives a flow to an address, over the connection that is there or a new one. With `new` the
     /// connection (UDP: the socket; SCTP: the association, from an SCTP port of its own) is opened
     /// in any case and serves this flow alone: messages to the bare address do not use it.

@@ -6,6 +6,7 @@ mod capture;
 mod completions;
 mod demo;
 mod flood;
+mod hidden_input;
 mod interrupts;
 mod lab;
 mod load;

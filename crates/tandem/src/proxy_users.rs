@@ -3,23 +3,18 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, IsTerminal, Write as _};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::proxy::HostPort;
 use ::proxy::location::{Url, User, UserDatabase};
 use clap::{Args, Subcommand};
-use nix::sys::termios::{
-    _POSIX_VDISABLE, LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr,
-};
 use serde::Serialize;
 use sip::digest::Algorithm;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::spawn_blocking;
 
 use crate::fail;
+use crate::hidden_input::{ask_hidden, read_line};
 use crate::perf::output::print;
 use crate::terminal::complain;
 
@@ -256,79 +251,6 @@ fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> 
     match password.is_empty() {
         true => Err("there is no password; enter it on the terminal or on standard input".into()),
         false => Ok(password),
-    }
-}
-
-/// What is typed after each of two questions, without showing it.
-///
-/// # Errors
-/// `Interrupted` where whoever is asked wants it to end: the terminal must not be left as it is meanwhile.
-fn ask_hidden(questions: [String; 2]) -> io::Result<[String; 2]> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
-    let answers = runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let _hidden = Hidden::new()?;
-        let asking = spawn_blocking(move || {
-            let [one, other] = questions;
-            Ok([ask(&one)?, ask(&other)?])
-        });
-        tokio::select! {
-            answers = asking => answers?,
-            _ = interrupt.recv() => Err(io::ErrorKind::Interrupted.into()),
-            _ = terminate.recv() => Err(io::ErrorKind::Interrupted.into()),
-        }
-    });
-    // What waits for the terminal ends with the process.
-    runtime.shutdown_background();
-    answers
-}
-
-fn ask(prompt: &str) -> io::Result<String> {
-    let mut terminal = io::stderr();
-    write!(terminal, "{prompt}")?;
-    let line = read_line()?;
-    // The Enter is not shown either.
-    writeln!(terminal)?;
-    Ok(line)
-}
-
-fn read_line() -> io::Result<String> {
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    let ending = line.trim_end_matches(['\r', '\n']).len();
-    line.truncate(ending);
-    Ok(line)
-}
-
-/// A terminal that does not show what is typed, until this is dropped.
-///
-/// It is there before anything is asked: who sees a question may answer at once. What has been typed is kept;
-/// `console`,
-/// which hides it after the question, throws it away.
-struct Hidden(Termios);
-
-impl Hidden {
-    fn new() -> io::Result<Hidden> {
-        let shown = tcgetattr(io::stdin())?;
-        let mut hidden = shown.clone();
-        hidden.local_flags.remove(LocalFlags::ECHO);
-        // Keys that would stop the program, or end it as it is, leave a terminal behind that shows nothing.
-        for key in [
-            SpecialCharacterIndices::VQUIT,
-            SpecialCharacterIndices::VSUSP,
-        ] {
-            hidden.control_chars[key as usize] = _POSIX_VDISABLE;
-        }
-        tcsetattr(io::stdin(), SetArg::TCSANOW, &hidden)?;
-        Ok(Hidden(shown))
-    }
-}
-
-impl Drop for Hidden {
-    fn drop(&mut self) {
-        // A terminal that is gone shows nothing.
-        let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
     }
 }
 

@@ -1,6 +1,10 @@
 //! Phones on loopback, with their own sockets and sound.
 
+mod associations;
 mod calls;
+mod control;
+mod outbound;
 mod peers;
 mod phones;
+mod protected;
 mod together;

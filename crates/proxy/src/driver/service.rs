@@ -232,7 +232,8 @@ impl Service {
         // The messages before it are of the time before it.
         self.core.process_accepted(now);
         match incoming {
-            Incoming::Message { .. } | Incoming::Unread { .. } => {}
+            // Keep-alives of ours there are none.
+            Incoming::Message { .. } | Incoming::Unread { .. } | Incoming::KeepAlive { .. } => {}
             Incoming::Malformed { flow, bytes, .. } => self.core.handle_malformed(now, flow, bytes),
             Incoming::ConnectionIdentified { connection, names } => {
                 self.core.handle_connection_identified(connection, names);

@@ -92,6 +92,7 @@ impl UdpTransport {
             payload,
             received,
         } = datagram;
+        let ip = destination_ip.unwrap_or(socket.local.ip());
         if is_keep_alive(&payload) {
             // No answer: RFC 5626 section 4.4.1 keeps this technique off UDP.
             self.log.keep_alive(Transport::Udp);
@@ -99,18 +100,20 @@ impl UdpTransport {
         }
         if is_stun(&payload) {
             self.log.keep_alive(Transport::Udp);
-            if let Some(answer) = answer_binding(&payload, source) {
-                let datagram = Datagram {
-                    destination: source,
-                    source_ip: destination_ip.filter(|_| socket.local.ip().is_unspecified()),
-                    payload: answer.into(),
-                };
-                // What finds no room is asked for again (RFC 8489 section 6.2.1).
-                socket.socket.try_send(&datagram);
-            }
+            let Some(answer) = answer_binding(&payload, source) else {
+                let flow = socket.flow(SocketAddr::new(ip, socket.local.port()), source);
+                self.inbound.keep_alive(queues, flow, payload);
+                return;
+            };
+            let datagram = Datagram {
+                destination: source,
+                source_ip: destination_ip.filter(|_| socket.local.ip().is_unspecified()),
+                payload: answer.into(),
+            };
+            // What finds no room is asked for again (RFC 8489 section 6.2.1).
+            socket.socket.try_send(&datagram);
             return;
         }
-        let ip = destination_ip.unwrap_or(socket.local.ip());
         let flow = socket.flow(SocketAddr::new(ip, socket.local.port()), source);
         self.inbound.datagram(queues, flow, payload, received);
     }

@@ -233,6 +233,7 @@ impl NetCarrier {
                 Incoming::Malformed { .. }
                 | Incoming::Unread { .. }
                 | Incoming::Undelivered { .. }
+                | Incoming::KeepAlive { .. }
                 | Incoming::ConnectionIdentified { .. }
                 | Incoming::SendFailed { .. } => {}
             }
