@@ -14,7 +14,7 @@ use test_support::{Peer, free_udp_port, require_command, wait_until};
 
 use super::registrar::PASSWORD;
 use super::sounds::read_when_complete;
-use super::{LIMIT, OtherPhone, Setup};
+use super::{LIMIT, Media, OtherPhone, Setup};
 
 /// Where Debian's package has the modules, by architecture or not.
 const MODULES: &str = "/usr/lib/baresip/modules";
@@ -29,32 +29,47 @@ pub(crate) struct Baresip {
 
 impl Baresip {
     /// Starts a phone with an account at a registrar, which answers calls by itself. `None` where baresip cannot be had.
-    pub(crate) fn boxed(setup: &Setup<'_>) -> Option<Box<dyn OtherPhone>> {
-        let baresip = Baresip::start(setup, true)?;
-        Some(Box::new(baresip))
+    pub(crate) fn answering(setup: &Setup<'_>) -> Option<Baresip> {
+        Baresip::start(setup, true)
     }
 
-    /// The same, or one that lets calls ring.
-    pub(crate) fn start(setup: &Setup<'_>, answers: bool) -> Option<Baresip> {
+    /// The same of one that lets calls ring.
+    pub(crate) fn ringing(setup: &Setup<'_>) -> Option<Baresip> {
+        Baresip::start(setup, false)
+    }
+
+    fn start(setup: &Setup<'_>, answers: bool) -> Option<Baresip> {
         let account = setup.account;
+        let media = match setup.media {
+            Media::Plain => "",
+            Media::Sdes => ";mediaenc=srtp-mand",
+            Media::Ice => ";medianat=ice",
+        };
         let account = format!(
-            "<{};transport={}>;outbound=\"{}\";auth_pass=\"{PASSWORD}\";regint=600",
+            "<{};transport={}>;outbound=\"{}\";auth_pass=\"{PASSWORD}\";regint=600{media}",
             account.uri(),
             account.transport(),
             account.server(),
         );
-        Baresip::with(&account, 0, setup.codec, setup.sends, answers)
+        // Its checks of a path need RTP and RTCP on one port, as we have them.
+        let mux = match setup.media {
+            Media::Ice => "yes",
+            Media::Plain | Media::Sdes => "no",
+        };
+        let settings = format!("sip_listen 127.0.0.1:0\nrtcp_mux {mux}\n");
+        Baresip::with(&account, &settings, setup.codec, setup.sends, answers)
     }
 
     /// Starts a phone without a registrar, on a port of UDP.
     pub(crate) fn unregistered(port: u16, codec: Codec, sends: &Path) -> Option<Baresip> {
         let account = "<sip:baresip@127.0.0.1>;regint=0";
-        Baresip::with(account, port, codec, sends, true)
+        let settings = format!("sip_listen 127.0.0.1:{port}\n");
+        Baresip::with(account, &settings, codec, sends, true)
     }
 
     fn with(
         account: &str,
-        port: u16,
+        settings: &str,
         codec: Codec,
         sends: &Path,
         answers: bool,
@@ -62,7 +77,7 @@ impl Baresip {
         let program = require_command("baresip", "baresip-core")?;
         let directory = tempfile::tempdir().expect("a directory");
         let control_port = free_udp_port();
-        let config = configuration(directory.path(), port, control_port, sends);
+        let config = configuration(directory.path(), settings, control_port, sends);
         let mode = if answers { "auto" } else { "manual" };
         let codec = format!("{}/{}/1", codec.encoding(), codec.sample_rate());
         let account = format!("{account};answermode={mode};audio_codecs={codec}\n");
@@ -92,7 +107,7 @@ impl Baresip {
     }
 
     /// Gives a command of baresip's menu, such as `dial`.
-    pub(crate) fn command(&mut self, command: &str, parameters: &str) {
+    fn command(&mut self, command: &str, parameters: &str) {
         let text = json!({"command": command, "params": parameters}).to_string();
         let netstring = format!("{}:{text},", text.len());
         let written = self.control.get_mut().write_all(netstring.as_bytes());
@@ -178,6 +193,18 @@ impl OtherPhone for Baresip {
         assert_eq!(self.wait_for_event("CALL_DTMF_START"), key.to_string());
     }
 
+    fn hold(&mut self) {
+        self.command("hold", "");
+    }
+
+    fn resume(&mut self) {
+        self.command("resume", "");
+    }
+
+    fn transfer(&mut self, uri: &str) {
+        self.command("transfer", uri);
+    }
+
     fn hang_up(&mut self) {
         self.command("hangup", "");
     }
@@ -196,16 +223,16 @@ impl OtherPhone for Baresip {
 
 /// Modules that handle sound come behind the decoder in the opposite order: losses are concealed (plc) in what is written
 /// down (sndfile).
-fn configuration(directory: &Path, port: u16, control_port: u16, sends: &Path) -> String {
+fn configuration(directory: &Path, settings: &str, control_port: u16, sends: &Path) -> String {
     let modules = [
-        "g711", "g722", "opus", "aufile", "aubridge", "sndfile", "plc", "uuid",
+        "g711", "g722", "opus", "aufile", "aubridge", "sndfile", "plc", "srtp", "ice", "uuid",
     ];
     let modules: String = modules
         .iter()
         .map(|module| format!("module {module}.so\n"))
         .collect();
     format!(
-        "sip_listen 127.0.0.1:{port}\n\
+        "{settings}\
          audio_player aubridge,here\n\
          audio_source aufile,{sends}\n\
          audio_alert aubridge,here\n\

@@ -1,4 +1,4 @@
-//! What is done to calls, with baresip: hold, transfer, giving up, refusing.
+//! What is done to calls: hold, transfer, giving up, refusing.
 
 use std::time::Duration;
 
@@ -8,25 +8,27 @@ use sip::Transport;
 use tempfile::TempDir;
 
 use super::baresip::Baresip;
+use super::linphone::Linphone;
+use super::pjsua::Pjsua;
 use super::registrar::{Account, At, Registrar};
 use super::sounds::write_tone;
-use super::{OUR_TONE, OtherPhone, Setup, THEIR_TONE};
+use super::{Media, OUR_TONE, OtherPhone, Setup, THEIR_TONE};
 use crate::calls::block_on;
 use crate::phones::Running;
 
-/// Our phone and baresip at our proxy.
-struct Pair {
+/// Our phone and another one at our proxy.
+struct Pair<P> {
     ours: Account,
     theirs: Account,
     phone: Running,
-    baresip: Baresip,
+    other: P,
     registrar: Registrar,
     _directory: TempDir,
 }
 
-impl Pair {
-    /// Registers both; baresip answers calls by itself or lets them ring.
-    async fn start(answers: bool) -> Option<Pair> {
+impl<P: OtherPhone> Pair<P> {
+    /// Registers both.
+    async fn start(start: impl FnOnce(&Setup<'_>) -> Option<P>) -> Option<Pair<P>> {
         let registrar = Registrar::start(At::Tandem, Transport::Udp).await?;
         let directory = tempfile::tempdir().expect("a directory");
         let sends = directory.path().join("tone.wav");
@@ -36,8 +38,9 @@ impl Pair {
             account: &theirs,
             codec: Codec::Pcma,
             sends: &sends,
+            media: Media::Plain,
         };
-        let mut baresip = Baresip::start(&setup, answers)?;
+        let mut other = start(&setup)?;
         let mut phone = ours.phone(|config| {
             config.codecs = vec![Codec::Pcma];
             config.source = Source::Tone(OUR_TONE);
@@ -45,12 +48,12 @@ impl Pair {
             config.accepts_transfers = true;
         });
         phone.register().await;
-        baresip.wait_for_registration();
+        other.wait_for_registration();
         Some(Pair {
             ours,
             theirs,
             phone,
-            baresip,
+            other,
             registrar,
             _directory: directory,
         })
@@ -64,21 +67,21 @@ impl Pair {
         (account, phone)
     }
 
-    async fn call_baresip(&mut self) {
+    async fn call_the_other(&mut self) {
         self.phone.dial(&self.theirs.uri()).await;
         self.phone.answered().await;
-        self.baresip.wait_until_established();
+        self.other.wait_until_established();
     }
 
     async fn be_called(&mut self) {
-        self.baresip.dial(&self.ours.uri());
+        self.other.dial(&self.ours.uri());
         self.phone.incoming().await;
         self.phone.command(Command::Answer { call: None }).await;
         self.phone.answered().await;
-        self.baresip.wait_until_established();
+        self.other.wait_until_established();
     }
 
-    /// Waits until the tone of baresip is heard, or no more.
+    /// Waits until the tone of the other phone is heard, or no more.
     async fn wait_until_heard(&mut self, is_heard: bool) {
         self.phone
             .wait_for(|event| match event {
@@ -121,13 +124,41 @@ impl Running {
     }
 }
 
-#[test]
-fn a_call_is_held_by_either_side_and_goes_on() {
+/// Defines tests of what is done to calls with each phone.
+macro_rules! with_each_phone {
+    ($($baresip:ident, $linphone:ident, $pjsua:ident: $test:ident;)*) => {
+        $(
+            #[test]
+            fn $baresip() {
+                $test(Baresip::answering);
+            }
+
+            #[test]
+            fn $linphone() {
+                $test(Linphone::start);
+            }
+
+            #[test]
+            fn $pjsua() {
+                $test(Pjsua::start);
+            }
+        )*
+    };
+}
+
+with_each_phone! {
+    a_call_with_baresip_is_held, a_call_with_linphone_is_held, a_call_with_pjsua_is_held: hold;
+    we_transfer_baresip, we_transfer_linphone, we_transfer_pjsua: transfer;
+    baresip_transfers_us, linphone_transfers_us, pjsua_transfers_us: be_transferred;
+}
+
+/// Either side holds the call, and goes on.
+fn hold<P: OtherPhone>(start: impl FnOnce(&Setup<'_>) -> Option<P>) {
     block_on(async {
-        let Some(mut pair) = Pair::start(true).await else {
+        let Some(mut pair) = Pair::start(start).await else {
             return;
         };
-        pair.call_baresip().await;
+        pair.call_the_other().await;
         pair.wait_until_heard(true).await;
         for (command, is_heard) in [
             (Command::Hold { call: None }, false),
@@ -140,24 +171,24 @@ fn a_call_is_held_by_either_side_and_goes_on() {
             pair.phone.wait_for(accepted).await;
             pair.wait_until_heard(is_heard).await;
         }
-        for (command, is_held) in [("hold", true), ("resume", false)] {
-            pair.baresip.command(command, "");
-            assert_eq!(pair.phone.held().await, is_held);
-        }
+        pair.other.hold();
+        assert!(pair.phone.held().await);
+        pair.other.resume();
+        assert!(!pair.phone.held().await);
         pair.wait_until_heard(true).await;
-        pair.baresip.hang_up();
+        pair.other.hang_up();
         assert_eq!(pair.phone.why_ended().await, ("remote", None));
     });
 }
 
-#[test]
-fn we_transfer_baresip_to_a_third() {
+/// We have the other phone call a third.
+fn transfer<P: OtherPhone>(start: impl FnOnce(&Setup<'_>) -> Option<P>) {
     block_on(async {
-        let Some(mut pair) = Pair::start(true).await else {
+        let Some(mut pair) = Pair::start(start).await else {
             return;
         };
         let (third, mut carol) = pair.carol().await;
-        pair.call_baresip().await;
+        pair.call_the_other().await;
         let (call, to) = (None, third.uri());
         pair.phone.command(Command::Transfer { call, to }).await;
         carol.answered().await;
@@ -171,17 +202,16 @@ fn we_transfer_baresip_to_a_third() {
     });
 }
 
-#[test]
-fn baresip_transfers_us_to_a_third() {
+/// The other phone has us call a third.
+fn be_transferred<P: OtherPhone>(start: impl FnOnce(&Setup<'_>) -> Option<P>) {
     block_on(async {
-        let Some(mut pair) = Pair::start(true).await else {
+        let Some(mut pair) = Pair::start(start).await else {
             return;
         };
         let (third, mut carol) = pair.carol().await;
         pair.be_called().await;
-        pair.baresip.command("transfer", &third.uri());
+        pair.other.transfer(&third.uri());
         carol.answered().await;
-        pair.baresip.wait_until_ended();
         assert_eq!(pair.phone.why_ended().await, ("remote", None));
         // The call to the third goes on.
         pair.phone.command(Command::Hangup { call: None }).await;
@@ -192,41 +222,41 @@ fn baresip_transfers_us_to_a_third() {
 #[test]
 fn a_call_that_rings_is_given_up_by_either_side() {
     block_on(async {
-        let Some(mut pair) = Pair::start(false).await else {
+        let Some(mut pair) = Pair::start(Baresip::ringing).await else {
             return;
         };
         pair.phone.dial(&pair.theirs.uri()).await;
-        pair.baresip.wait_for_event("CALL_INCOMING");
+        pair.other.wait_for_event("CALL_INCOMING");
         pair.phone.ringing().await;
         pair.phone.command(Command::Hangup { call: None }).await;
         assert_eq!(pair.phone.why_ended().await.0, "local");
-        pair.baresip.wait_until_ended();
+        pair.other.wait_until_ended();
 
-        pair.baresip.dial(&pair.ours.uri());
+        pair.other.dial(&pair.ours.uri());
         pair.phone.incoming().await;
-        pair.baresip.wait_for_event("CALL_RINGING");
-        pair.baresip.hang_up();
+        pair.other.wait_for_event("CALL_RINGING");
+        pair.other.hang_up();
         assert_eq!(pair.phone.why_ended().await.0, "remote");
-        pair.baresip.wait_until_ended();
+        pair.other.wait_until_ended();
     });
 }
 
 #[test]
 fn a_call_is_refused_by_either_side() {
     block_on(async {
-        let Some(mut pair) = Pair::start(false).await else {
+        let Some(mut pair) = Pair::start(Baresip::ringing).await else {
             return;
         };
         pair.phone.dial(&pair.theirs.uri()).await;
-        pair.baresip.wait_for_event("CALL_INCOMING");
+        pair.other.wait_for_event("CALL_INCOMING");
         pair.phone.ringing().await;
-        pair.baresip.hang_up();
+        pair.other.hang_up();
         assert_eq!(pair.phone.why_ended().await, ("refused", Some(486)));
-        pair.baresip.wait_until_ended();
+        pair.other.wait_until_ended();
 
         pair.phone.command(Command::DoNotDisturb { on: true }).await;
-        pair.baresip.dial(&pair.ours.uri());
-        let why = pair.baresip.wait_for_event("CALL_CLOSED");
+        pair.other.dial(&pair.ours.uri());
+        let why = pair.other.wait_for_event("CALL_CLOSED");
         assert!(why.starts_with("486 "), "{why}");
     });
 }

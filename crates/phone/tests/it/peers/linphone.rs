@@ -8,10 +8,10 @@ use media::wav::Sound;
 use tempfile::TempDir;
 use test_support::{Peer, free_udp_port, require_command, wait_until};
 
-use super::registrar::{Account, PASSWORD};
+use super::registrar::PASSWORD;
 use super::sounds::read_when_complete;
 use super::transcript::Transcript;
-use super::{LIMIT, OtherPhone, Setup};
+use super::{LIMIT, Media, OtherPhone, Setup};
 
 /// A running phone, whose sound card are files.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub(crate) struct Linphone {
 
 impl Linphone {
     /// Starts a phone, which answers calls by itself. `None` where linphonec cannot be had.
-    pub(crate) fn boxed(setup: &Setup<'_>) -> Option<Box<dyn OtherPhone>> {
+    pub(crate) fn start(setup: &Setup<'_>) -> Option<Linphone> {
         let program = require_command("linphonec", "linphone-cli")?;
         let home = tempfile::tempdir().expect("a directory");
         std::fs::create_dir_all(home.path().join(".local/share/linphone")).expect("a directory");
         let file = home.path().join("linphonerc");
-        std::fs::write(&file, configuration(setup.account)).expect("a file");
+        std::fs::write(&file, configuration(setup)).expect("a file");
         let mut command = Command::new(program);
         command.args(["-a", "-c"]).arg(&file);
         command.env("HOME", home.path());
@@ -46,7 +46,7 @@ impl Linphone {
             Codec::G722 => 6,
         };
         transcript.command(&format!("codec enable {place}"));
-        Some(Box::new(Linphone { transcript, home }))
+        Some(Linphone { transcript, home })
     }
 }
 
@@ -78,6 +78,20 @@ impl OtherPhone for Linphone {
             .wait_for(&format!("Receiving tone {key} from"));
     }
 
+    /// It cannot go on before it has said so.
+    fn hold(&mut self) {
+        self.transcript.command("pause");
+        self.transcript.wait_for("is now paused");
+    }
+
+    fn resume(&mut self) {
+        self.transcript.command("resume");
+    }
+
+    fn transfer(&mut self, uri: &str) {
+        self.transcript.command(&format!("transfer {uri}"));
+    }
+
     fn hang_up(&mut self) {
         self.transcript.command("terminate all");
     }
@@ -94,8 +108,14 @@ impl OtherPhone for Linphone {
     }
 }
 
-fn configuration(account: &Account) -> String {
+fn configuration(setup: &Setup<'_>) -> String {
+    let account = setup.account;
     let port = free_udp_port();
+    let (encryption, ice) = match setup.media {
+        Media::Plain => ("none", 0),
+        Media::Sdes => ("srtp", 0),
+        Media::Ice => ("none", 1),
+    };
     format!(
         "[sip]\n\
          use_ipv6=0\n\
@@ -104,6 +124,7 @@ fn configuration(account: &Account) -> String {
          sip_tls_port={tls_port}\n\
          verify_server_certs=0\n\
          verify_server_cn=0\n\
+         media_encryption={encryption}\n\
          default_proxy=0\n\
          [proxy_0]\n\
          reg_proxy=<{server}>\n\
@@ -122,7 +143,10 @@ fn configuration(account: &Account) -> String {
          [rtp]\n\
          audio_rtp_port={sound_port}\n\
          [net]\n\
-         firewall_policy=none\n",
+         nat_policy_ref=here\n\
+         [nat_policy_0]\n\
+         ref=here\n\
+         ice_enabled={ice}\n",
         tls_port = port + 1,
         sound_port = free_udp_port(),
         server = account.server(),

@@ -8,6 +8,7 @@ mod linphone;
 mod lossy_link;
 mod page;
 mod pjsua;
+mod protected;
 mod python;
 mod registrar;
 mod sipp;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use media::codec::Codec;
 use media::wav::Sound;
-use phone::{Command, PhoneEvent, Source};
+use phone::{CallQuality, Command, PhoneConfig, PhoneEvent, Source};
 use sip::Transport;
 use tempfile::TempDir;
 
@@ -52,6 +53,12 @@ trait OtherPhone {
     fn press(&mut self, key: char);
     /// Waits until it has received a key.
     fn wait_for_key(&mut self, key: char);
+    /// Puts the call on hold.
+    fn hold(&mut self);
+    /// Goes on with it.
+    fn resume(&mut self);
+    /// Asks us to call somebody else in its place.
+    fn transfer(&mut self, uri: &str);
     /// Ends the call.
     fn hang_up(&mut self);
     /// Waits until the call has ended.
@@ -67,9 +74,19 @@ struct Setup<'a> {
     codec: Codec,
     /// What it sends: a WAV file at the rate of the codec.
     sends: &'a Path,
+    media: Media,
 }
 
-type Start = fn(&Setup<'_>) -> Option<Box<dyn OtherPhone>>;
+/// How media are protected, and how their path is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Media {
+    /// Not protected, on the described path.
+    Plain,
+    /// By SRTP with keys in the descriptions (RFC 4568).
+    Sdes,
+    /// On a path that is checked (RFC 8445).
+    Ice,
+}
 
 /// Defines tests: each is a phone of others at a registrar, over a transport, with a codec, called by us and calling us.
 macro_rules! each_way {
@@ -77,28 +94,29 @@ macro_rules! each_way {
         $(
             #[test]
             fn $name() {
-                call_each_way($start, At::$at, Transport::$transport, Codec::$codec);
+                let (transport, codec) = (Transport::$transport, Codec::$codec);
+                call_each_way($start, At::$at, transport, codec, Media::Plain, |_| {}, |_| {});
             }
         )*
     };
 }
 
 each_way! {
-    baresip_at_tandem_over_udp_with_pcmu: Baresip::boxed, Tandem, Udp, Pcmu;
-    baresip_at_tandem_over_tcp_with_g722: Baresip::boxed, Tandem, Tcp, G722;
-    baresip_at_tandem_over_tls_with_opus: Baresip::boxed, Tandem, Tls, Opus;
-    baresip_at_kamailio_over_udp_with_opus: Baresip::boxed, Kamailio, Udp, Opus;
-    baresip_at_kamailio_over_tcp_with_pcma: Baresip::boxed, Kamailio, Tcp, Pcma;
-    linphone_at_tandem_over_udp_with_opus: Linphone::boxed, Tandem, Udp, Opus;
-    linphone_at_tandem_over_tcp_with_pcmu: Linphone::boxed, Tandem, Tcp, Pcmu;
-    linphone_at_tandem_over_tls_with_g722: Linphone::boxed, Tandem, Tls, G722;
-    linphone_at_kamailio_over_udp_with_g722: Linphone::boxed, Kamailio, Udp, G722;
-    linphone_at_kamailio_over_tcp_with_pcma: Linphone::boxed, Kamailio, Tcp, Pcma;
-    pjsua_at_tandem_over_udp_with_g722: Pjsua::boxed, Tandem, Udp, G722;
-    pjsua_at_tandem_over_tcp_with_pcma: Pjsua::boxed, Tandem, Tcp, Pcma;
-    pjsua_at_tandem_over_tls_with_pcmu: Pjsua::boxed, Tandem, Tls, Pcmu;
-    pjsua_at_kamailio_over_udp_with_pcmu: Pjsua::boxed, Kamailio, Udp, Pcmu;
-    pjsua_at_kamailio_over_tcp_with_g722: Pjsua::boxed, Kamailio, Tcp, G722;
+    baresip_at_tandem_over_udp_with_pcmu: Baresip::answering, Tandem, Udp, Pcmu;
+    baresip_at_tandem_over_tcp_with_g722: Baresip::answering, Tandem, Tcp, G722;
+    baresip_at_tandem_over_tls_with_opus: Baresip::answering, Tandem, Tls, Opus;
+    baresip_at_kamailio_over_udp_with_opus: Baresip::answering, Kamailio, Udp, Opus;
+    baresip_at_kamailio_over_tcp_with_pcma: Baresip::answering, Kamailio, Tcp, Pcma;
+    linphone_at_tandem_over_udp_with_opus: Linphone::start, Tandem, Udp, Opus;
+    linphone_at_tandem_over_tcp_with_pcmu: Linphone::start, Tandem, Tcp, Pcmu;
+    linphone_at_tandem_over_tls_with_g722: Linphone::start, Tandem, Tls, G722;
+    linphone_at_kamailio_over_udp_with_g722: Linphone::start, Kamailio, Udp, G722;
+    linphone_at_kamailio_over_tcp_with_pcma: Linphone::start, Kamailio, Tcp, Pcma;
+    pjsua_at_tandem_over_udp_with_g722: Pjsua::start, Tandem, Udp, G722;
+    pjsua_at_tandem_over_tcp_with_pcma: Pjsua::start, Tandem, Tcp, Pcma;
+    pjsua_at_tandem_over_tls_with_pcmu: Pjsua::start, Tandem, Tls, Pcmu;
+    pjsua_at_kamailio_over_udp_with_pcmu: Pjsua::start, Kamailio, Udp, Pcmu;
+    pjsua_at_kamailio_over_tcp_with_g722: Pjsua::start, Kamailio, Tcp, G722;
 }
 
 impl Running {
@@ -115,6 +133,18 @@ impl Running {
         .await;
     }
 
+    /// Why a call with sound ended, and how it was.
+    async fn how_ended(&mut self) -> (&'static str, CallQuality) {
+        match self.ended().await {
+            PhoneEvent::Ended {
+                reason,
+                quality: Some(quality),
+                ..
+            } => (reason, quality),
+            other => panic!("there was no sound: {other:?}"),
+        }
+    }
+
     /// The next key that the other side presses.
     async fn key(&mut self) -> char {
         self.wait_for(|event| match event {
@@ -125,8 +155,17 @@ impl Running {
     }
 }
 
-/// We call the other phone and hang up; it calls us and hangs up.
-fn call_each_way(start: Start, at: At, transport: Transport, codec: Codec) {
+/// We call the other phone and hang up; it calls us and hangs up. Our phone is changed before it is switched on, and the quality
+/// of both calls is looked at.
+fn call_each_way<P: OtherPhone>(
+    start: impl FnOnce(&Setup<'_>) -> Option<P>,
+    at: At,
+    transport: Transport,
+    codec: Codec,
+    media: Media,
+    change: impl FnOnce(&mut PhoneConfig),
+    look_at: impl Fn(&CallQuality),
+) {
     block_on(async {
         let Some(registrar) = Registrar::start(at, transport).await else {
             return;
@@ -139,6 +178,7 @@ fn call_each_way(start: Start, at: At, transport: Transport, codec: Codec) {
             account: &theirs,
             codec,
             sends: &sends,
+            media,
         };
         let Some(mut other) = start(&setup) else {
             return;
@@ -146,24 +186,26 @@ fn call_each_way(start: Start, at: At, transport: Transport, codec: Codec) {
         let mut phone = ours.phone(|config| {
             config.source = Source::Tone(OUR_TONE);
             config.answers = true;
+            change(config);
         });
         phone.register().await;
         other.wait_for_registration();
 
         phone.dial(&theirs.uri()).await;
-        converse(&mut phone, other.as_mut(), codec, &directory).await;
+        converse(&mut phone, &mut other, codec, &directory).await;
         phone.command(Command::Hangup { call: None }).await;
-        phone.ended().await;
+        let (reason, quality) = phone.how_ended().await;
+        assert_eq!(reason, "local");
+        look_at(&quality);
         other.wait_until_ended();
         assert_clear(&other.heard(), OUR_TONE, "what they heard when we called");
 
         other.dial(&ours.uri());
-        converse(&mut phone, other.as_mut(), codec, &directory).await;
+        converse(&mut phone, &mut other, codec, &directory).await;
         other.hang_up();
-        let PhoneEvent::Ended { reason, .. } = phone.ended().await else {
-            panic!("it ended");
-        };
+        let (reason, quality) = phone.how_ended().await;
         assert_eq!(reason, "remote");
+        look_at(&quality);
         other.wait_until_ended();
         assert_clear(&other.heard(), OUR_TONE, "what they heard when they called");
     });
@@ -172,7 +214,7 @@ fn call_each_way(start: Start, at: At, transport: Transport, codec: Codec) {
 /// A call from its answer on: each side hears the other one's tone and keys.
 async fn converse(
     phone: &mut Running,
-    other: &mut dyn OtherPhone,
+    other: &mut impl OtherPhone,
     codec: Codec,
     directory: &TempDir,
 ) {

@@ -1,8 +1,8 @@
 """A phone on PJSIP that answers calls by itself. It follows lines on standard input and prints what happens, a line each.
 
-usage: pjsua.py TRANSPORT PORT PLAYED DIRECTORY CODEC USER DOMAIN SERVER PASSWORD
+usage: pjsua.py TRANSPORT PORT PLAYED DIRECTORY CODEC MEDIA USER DOMAIN SERVER PASSWORD
 
-What it hears in its calls is written to 1.wav, 2.wav and so on in DIRECTORY.
+What it hears in its calls is written to 1.wav, 2.wav and so on in DIRECTORY. MEDIA is plain, sdes or ice.
 """
 
 import select
@@ -62,6 +62,9 @@ class Call(pjsua2.Call):
 
     def onCallTransferStatus(self, prm):
         tell("transfer", prm.statusCode)
+        if prm.finalNotify:
+            # The third answers: nobody is needed here any more.
+            self.hangup(pjsua2.CallOpParam(True))
 
 
 class Account(pjsua2.Account):
@@ -74,7 +77,7 @@ class Account(pjsua2.Account):
         Call(self, prm.callId).answer(answer)
 
 
-transport, port, played, directory, codec, user, domain, server, password = sys.argv[1:]
+transport, port, played, directory, codec, media, user, domain, server, password = sys.argv[1:]
 endpoint = pjsua2.Endpoint()
 endpoint.libCreate()
 config = pjsua2.EpConfig()
@@ -102,16 +105,21 @@ settings.idUri = f"sip:{user}@{domain}"
 settings.regConfig.registrarUri = f"sip:{domain}"
 settings.sipConfig.authCreds.append(pjsua2.AuthCredInfo("digest", "*", user, 0, password))
 settings.sipConfig.proxies.append(server + ";lr")
+if media == "sdes":
+    settings.mediaConfig.srtpUse = pjsua2.PJMEDIA_SRTP_MANDATORY
+    settings.mediaConfig.srtpSecureSignaling = 0
+settings.natConfig.iceEnabled = media == "ice"
 account = Account()
 account.create(settings)
 while True:
     endpoint.libHandleEvents(10)
     if not select.select([sys.stdin], [], [], 0)[0]:
         continue
-    command, *words = sys.stdin.readline().split() or ["quit"]
-    parameters = pjsua2.CallOpParam(True)
-    if command == "quit":
+    line = sys.stdin.readline()
+    if not line:
         break
+    command, *words = line.split()
+    parameters = pjsua2.CallOpParam(True)
     if command == "call":
         Call(account).makeCall(words[0], parameters)
     elif command == "hangup":

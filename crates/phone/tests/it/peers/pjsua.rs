@@ -11,7 +11,7 @@ use super::python::require_python;
 use super::registrar::PASSWORD;
 use super::sounds::read_when_complete;
 use super::transcript::Transcript;
-use super::{OtherPhone, Setup};
+use super::{Media, OtherPhone, Setup};
 
 /// The package with PJSIP and its bindings.
 const PACKAGE: &str = "pjsua2-python==2.15.1.post1";
@@ -27,24 +27,29 @@ pub(crate) struct Pjsua {
 
 impl Pjsua {
     /// Starts a phone, which answers calls by itself. `None` where the package cannot be had.
-    pub(crate) fn boxed(setup: &Setup<'_>) -> Option<Box<dyn OtherPhone>> {
+    pub(crate) fn start(setup: &Setup<'_>) -> Option<Pjsua> {
         let python = require_python(&[PACKAGE])?;
         let directory = tempfile::tempdir().expect("a directory");
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/peers/pjsua.py");
         let account = setup.account;
+        let media = match setup.media {
+            Media::Plain => "plain",
+            Media::Sdes => "sdes",
+            Media::Ice => "ice",
+        };
         let mut command = Command::new(python);
         command
             .arg(program)
             .args([account.transport(), &free_udp_port().to_string()])
             .arg(setup.sends)
             .arg(directory.path())
-            .arg(setup.codec.encoding())
+            .args([setup.codec.encoding(), media])
             .args([&account.user, &account.domain, &account.server(), PASSWORD]);
-        Some(Box::new(Pjsua {
+        Some(Pjsua {
             transcript: Transcript::of(Peer::spawn(&mut command)),
             directory,
             calls: 0,
-        }))
+        })
     }
 }
 
@@ -67,6 +72,18 @@ impl OtherPhone for Pjsua {
 
     fn wait_for_key(&mut self, key: char) {
         self.transcript.wait_for(&format!("digit {key}"));
+    }
+
+    fn hold(&mut self) {
+        self.transcript.command("hold");
+    }
+
+    fn resume(&mut self) {
+        self.transcript.command("resume");
+    }
+
+    fn transfer(&mut self, uri: &str) {
+        self.transcript.command(&format!("transfer {uri}"));
     }
 
     fn hang_up(&mut self) {
