@@ -35,6 +35,8 @@ targets! {
     load_scenario_toml,
     m3ua_engines,
     m3ua_message,
+    media_packets,
+    phone_answers,
     plugin_objects,
     proxy_core,
     sctp_calls,
@@ -51,6 +53,7 @@ targets! {
     sip_uri,
     testbed_topology,
     traffic_packets,
+    ua_engine,
 }
 
 /// The longest input, in octets.
