@@ -60,6 +60,7 @@ tests! {
     sip_uri,
     testbed_topology,
     traffic_packets,
+    ua_engine,
 }
 
 /// Every target has a test, a program for libFuzzer, and seeds.
