@@ -54,6 +54,24 @@ const CRYPTO: &str =
     "crypto:4 AES_CM_128_HMAC_SHA1_80 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz";
 
 #[test]
+fn keys_are_received_at_another_rate_than_the_codecs() {
+    let theirs = ["rtpmap:96 opus/48000/2", "rtpmap:97 telephone-event/8000"];
+    let offering = offered("audio 6000 RTP/AVP 96 97", &theirs);
+    let (answered, callee) = answer(&mut local(&[Codec::Opus]), &offering).unwrap();
+    assert!(text(&answered).contains("a=rtpmap:97 telephone-event/8000"));
+    let mut caller = local(&[Codec::Opus, Codec::Pcmu]);
+    offer(&mut caller);
+    let keys = ["rtpmap:96 opus/48000/2", "rtpmap:101 telephone-event/8000"];
+    let answered = offered("audio 6000 RTP/AVP 96 101", &keys);
+    let caller = read_answer(&mut caller, &answered).unwrap();
+    for (side, expected) in [(callee, 97), (caller, KEYS)] {
+        assert_eq!(side.receive.key_payload_type, Some(expected));
+        // Ours have the clock of the codec.
+        assert_eq!(side.send.key_payload_type, None);
+    }
+}
+
+#[test]
 fn two_phones_agree_on_the_codec_that_the_caller_prefers() {
     let mut caller = local(&[Codec::Opus, Codec::Pcma]);
     let mut callee = local(&[Codec::Pcmu, Codec::Pcma, Codec::Opus]);
