@@ -1,5 +1,6 @@
 //! RTP streams of calls (RFC 3550): which they are is told by the session descriptions of the calls.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use ahash::RandomState;
@@ -22,6 +23,10 @@ const MOST_CODECS: usize = 128;
 
 /// Session descriptions of a call that are remembered, so that one is read once on all hops.
 const MOST_DESCRIPTIONS: usize = 8;
+
+/// The longest description that is kept, and octets of those of all calls that have had no packet yet.
+const LONGEST_DESCRIPTION: usize = 16 * 1024;
+const MOST_UNREAD: usize = 64 << 20;
 
 /// Payload types of one stream that are named.
 const MOST_PAYLOAD_TYPES: usize = 4;
@@ -114,6 +119,8 @@ pub(crate) struct RtpStreams {
     streams: HashMap<StreamKey, u64, RandomState>,
     calls: LruCache<u64, CallMedia, RandomState>,
     hasher: RandomState,
+    /// Octets of descriptions that were not read.
+    unread: usize,
     /// Packets of streams beyond those that are followed.
     pub(crate) unfollowed: u64,
 }
@@ -125,10 +132,16 @@ type StreamKey = (Endpoint, Endpoint, u32);
 #[derive(Debug, Default)]
 struct CallMedia {
     descriptions: Vec<u64>,
+    /// Descriptions that are read when a packet comes: nearly all are of calls whose media is not in the capture.
+    unread: Vec<Box<[u8]>>,
     ends: Vec<Endpoint>,
-    codecs: Vec<NamedCodec>,
+    codecs: Codecs,
     streams: Vec<Stream>,
 }
+
+/// What payload types mean.
+#[derive(Debug, Default)]
+struct Codecs(Vec<NamedCodec>);
 
 /// What a payload type means to one receiver.
 #[derive(Debug)]
@@ -158,6 +171,7 @@ impl RtpStreams {
             streams: HashMap::with_hasher(hasher.clone()),
             calls: LruCache::unbounded_with_hasher(hasher.clone()),
             hasher,
+            unread: 0,
             unfollowed: 0,
         }
     }
@@ -176,18 +190,25 @@ impl RtpStreams {
             known.descriptions.remove(0);
         }
         known.descriptions.push(hash);
-        if let Ok(description) = SessionDescription::read(description) {
-            for section in description.media() {
-                known.add(&description, section);
+        let mut names_any = false;
+        for_each_receiver(description, &mut |end| {
+            if known.ends.contains(&end) || known.ends.len() < MOST_ENDS {
+                names_any = true;
+                self.ends.insert(end, call);
+                if !known.ends.contains(&end) {
+                    known.ends.push(end);
+                }
             }
+        });
+        if names_any && description.len() <= LONGEST_DESCRIPTION {
+            self.unread += description.len();
+            known.unread.push(description.into());
         }
-        let ends = known.ends.clone();
-        for end in ends {
-            self.ends.insert(end, call);
-        }
-        while self.calls.len() > MOST_CALLS {
+        while self.calls.len() > MOST_CALLS || self.unread > MOST_UNREAD {
             if let Some((oldest, media)) = self.calls.pop_lru() {
                 self.forget(oldest, &media);
+            } else {
+                return;
             }
         }
     }
@@ -207,6 +228,10 @@ impl RtpStreams {
         let Some(media) = self.calls.get_mut(&call) else {
             return false;
         };
+        for description in media.unread.drain(..) {
+            self.unread = self.unread.saturating_sub(description.len());
+            media.codecs.read(&description);
+        }
         match media.observe(event, packet) {
             true if known.is_none() => drop(self.streams.insert(key, call)),
             true => {}
@@ -235,9 +260,12 @@ impl RtpStreams {
         self.ends.clear();
         self.streams.clear();
         self.calls.clear();
+        self.unread = 0;
     }
 
     fn forget(&mut self, call: u64, media: &CallMedia) {
+        let unread = media.unread.iter().map(|description| description.len());
+        self.unread = self.unread.saturating_sub(unread.sum());
         for stream in &media.streams {
             let seen = &stream.seen;
             let key = (seen.source, seen.destination, seen.ssrc);
@@ -252,50 +280,9 @@ impl RtpStreams {
 }
 
 impl CallMedia {
-    /// Adds where a medium is received, and what its payload types mean.
-    fn add(&mut self, description: &SessionDescription, section: &Section) {
-        let Some(line) = section.media_line() else {
-            return;
-        };
-        let address = description
-            .connection(section)
-            .and_then(|connection| connection.ip())
-            .filter(|address| !address.is_unspecified());
-        let (Some(address), 1..) = (address, line.port) else {
-            return;
-        };
-        if !line.protocol.contains("RTP/") {
-            return;
-        }
-        let receiver = Endpoint {
-            address,
-            port: line.port,
-        };
-        if !self.ends.contains(&receiver) {
-            if self.ends.len() >= MOST_ENDS {
-                return;
-            }
-            self.ends.push(receiver);
-        }
-        for map in section.rtp_maps() {
-            let is_known = |codec: &NamedCodec| {
-                codec.receiver == receiver && codec.payload_type == map.payload_type
-            };
-            self.codecs.retain(|codec| !is_known(codec));
-            if self.codecs.len() < MOST_CODECS {
-                self.codecs.push(NamedCodec {
-                    receiver,
-                    payload_type: map.payload_type,
-                    encoding: map.encoding.into(),
-                    clock_rate: map.clock_rate,
-                });
-            }
-        }
-    }
-
     /// False where the call has too many streams.
     fn observe(&mut self, event: &Event<'_>, packet: &RtpPacket<'_>) -> bool {
-        let (encoding, clock_rate) = self.codec(event, packet.payload_type);
+        let (encoding, clock_rate) = self.codecs.of(event, packet.payload_type);
         let place = self.streams.iter().position(|stream| {
             let seen = &stream.seen;
             seen.ssrc == packet.ssrc
@@ -316,10 +303,53 @@ impl CallMedia {
         true
     }
 
+    fn results(&self) -> Vec<RtpStream> {
+        self.streams.iter().map(Stream::result).collect()
+    }
+}
+
+impl Codecs {
+    /// Adds those of a description.
+    fn read(&mut self, description: &[u8]) {
+        let Ok(description) = SessionDescription::read(description) else {
+            return;
+        };
+        for section in description.media() {
+            self.add(&description, section);
+        }
+    }
+
+    fn add(&mut self, description: &SessionDescription, section: &Section) {
+        let address = description
+            .connection(section)
+            .and_then(|connection| connection.ip());
+        let (Some(address), Some(line)) = (address, section.media_line()) else {
+            return;
+        };
+        let receiver = Endpoint {
+            address,
+            port: line.port,
+        };
+        for map in section.rtp_maps() {
+            let is_known = |codec: &NamedCodec| {
+                codec.receiver == receiver && codec.payload_type == map.payload_type
+            };
+            self.0.retain(|codec| !is_known(codec));
+            if self.0.len() < MOST_CODECS {
+                self.0.push(NamedCodec {
+                    receiver,
+                    payload_type: map.payload_type,
+                    encoding: map.encoding.into(),
+                    clock_rate: map.clock_rate,
+                });
+            }
+        }
+    }
+
     /// The name of a payload type, and its clock: as the receiver has said, else anyone of the call, else as RFC 3551 says.
-    fn codec(&self, event: &Event<'_>, payload_type: u8) -> (Box<str>, Option<u32>) {
+    fn of(&self, event: &Event<'_>, payload_type: u8) -> (Box<str>, Option<u32>) {
         let mut named = self
-            .codecs
+            .0
             .iter()
             .filter(|codec| codec.payload_type == payload_type);
         let found = named
@@ -331,10 +361,6 @@ impl CallMedia {
             (None, Some((encoding, clock_rate))) => (encoding.into(), Some(clock_rate)),
             (None, None) => (payload_type.to_string().into(), None),
         }
-    }
-
-    fn results(&self) -> Vec<RtpStream> {
-        self.streams.iter().map(Stream::result).collect()
     }
 }
 
@@ -417,6 +443,53 @@ fn description(message: &[u8]) -> Option<&[u8]> {
     let part = body.get(begins..)?;
     let ends = memchr::memmem::find(part, b"\r\n--").map_or(part.len(), |end| end + 2);
     part.get(..ends)
+}
+
+/// Where the media in RTP of a description are received. Only the lines that say so are looked at.
+fn for_each_receiver(description: &[u8], each: &mut dyn FnMut(Endpoint)) {
+    let mut of_session = None;
+    let mut medium: Option<(u16, Option<IpAddr>)> = None;
+    let mut end = |medium: Option<(u16, Option<IpAddr>)>, of_session: Option<IpAddr>| {
+        if let Some((port @ 1.., own)) = medium
+            && let Some(address) = own.or(of_session)
+            && !address.is_unspecified()
+        {
+            each(Endpoint { address, port });
+        }
+    };
+    let mut rest = description;
+    while !rest.is_empty() {
+        let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let (line, after) = rest.split_at(length);
+        rest = after;
+        match line {
+            [b'c', b'=', value @ ..] => match &mut medium {
+                Some((_, own)) => *own = connection(value),
+                None => of_session = connection(value),
+            },
+            [b'm', b'=', value @ ..] => {
+                end(medium.take(), of_session);
+                medium = rtp_port(value).map(|port| (port, None)).or(Some((0, None)));
+            }
+            _ => {}
+        }
+    }
+    end(medium, of_session);
+}
+
+/// The address of a connection (RFC 8866 section 5.7): `IN IP4 192.0.2.1`.
+fn connection(value: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(value).ok()?;
+    text.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+/// The port of a medium in RTP (RFC 8866 section 5.14): `audio 49170/2 RTP/AVP 0`.
+fn rtp_port(value: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(value).ok()?;
+    let mut words = text.split_ascii_whitespace().skip(1);
+    let (port, protocol) = (words.next()?, words.next()?);
+    let port = port.split('/').next()?.parse().ok()?;
+    protocol.contains("RTP/").then_some(port)
 }
 
 /// Payload types that mean something without being told (RFC 3551 section 6).
