@@ -102,11 +102,12 @@ fn of_interval(interval: &Interval, omitted: f64, is_sender: bool) -> Value {
         is_sender,
     );
     fields.insert("omitted".to_owned(), is_omitted.into());
-    match interval.retransmissions {
-        Some(count) => fields.insert("retransmits".to_owned(), count.into()),
-        None => fields.insert("packets".to_owned(), interval.messages.into()),
-    };
+    if let Some(count) = interval.retransmissions {
+        fields.insert("retransmits".to_owned(), count.into());
+    }
+    // Of datagrams.
     if let (Some(lost), Some(jitter)) = (interval.lost, interval.jitter_ms) {
+        fields.insert("packets".to_owned(), interval.messages.into());
         fields.insert("lost_packets".to_owned(), lost.into());
         fields.insert("jitter_ms".to_owned(), jitter.into());
     }

@@ -22,7 +22,10 @@ fn colours_are_there_when_they_are_wanted_and_not_otherwise() {
     for (arguments, is_coloured) in [
         (&["perf", "client", "nowhere"][..], false),
         (&["--color", "always", "perf", "client", "nowhere"], true),
-        (&["--color=always", "load", "calls", "--via", "tel:1"], true),
+        (
+            &["--color=always", "load", "calls", "--via", "tel:+431"],
+            true,
+        ),
         (&["perf", "client", "nowhere", "--color=always"], true),
         (&["capture", "analyze", "--color", "always", "--top"], true),
         (&["--color=never", "perf", "client", "nowhere"], false),
