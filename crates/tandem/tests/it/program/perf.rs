@@ -858,7 +858,7 @@ fn names(value: &Value, within: &str, into: &mut std::collections::BTreeSet<Stri
 
 /// What reads iperf3's JSON finds in ours what it needs.
 #[test]
-#[ignore = "takes 15 seconds; the nightly run has it"]
+#[ignore = "takes 15 seconds: for the nightly run"]
 fn iperf3_has_the_same_names() {
     let Some(iperf3) = require_command("iperf3", "iperf3") else {
         return;
