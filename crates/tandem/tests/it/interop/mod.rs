@@ -74,6 +74,52 @@ fn baresip_calls_baresip(caller_transport: &str, callee_transport: &str) {
     proxy.wait_for("outcome=487 ");
 }
 
+/// Three plugins: one that is shipped, one that asks and changes messages in both directions, one that routes.
+#[test]
+fn baresip_calls_baresip_through_three_plugins() {
+    const CALL_LIMIT: &str = include_str!("../../../../proxy/plugins/call_limit.lua");
+    const MARK: &str = r#"
+        function on_route(request)
+          if request.method ~= "INVITE" or request.in_dialog then return end
+          local is_known = tandem.has_user("example.org", request.user)
+          request:set_header("X-Caller", is_known and "known" or "unknown")
+          tandem.log("info", "the caller is " .. request:header("X-Caller"))
+        end
+        function on_branch(branch) branch:set_header("X-Branch", branch.target) end
+        function on_reply(response) response:set_header("X-Reply", response.status) end
+        function on_dialog_end() tandem.log("info", "the dialog has ended") end
+    "#;
+    const NAMES: &str = r#"
+        function on_request(request)
+          if request.method ~= "INVITE" or request.in_dialog then return end
+          if tandem.uri(request.uri).user == "desk" then request.uri = "sip:bob@example.org" end
+        end
+    "#;
+    let plugins = [("call_limit", CALL_LIMIT), ("mark", MARK), ("names", NAMES)];
+    let mut proxy = Proxy::start_with_plugins(&plugins);
+    let callee = Account::new("bob", "udp", proxy.port("udp"));
+    let caller = Account::new("alice", "udp", proxy.port("udp"));
+    let Some(mut bob) = Baresip::start(&callee, true) else {
+        return;
+    };
+    let Some(mut alice) = Baresip::start(&caller, false) else {
+        return;
+    };
+    proxy.wait_for_registration("alice");
+    proxy.wait_for_registration("bob");
+    // The first call goes to a name that a plugin rewrites.
+    for uri in ["sip:desk@example.org", "sip:bob@example.org"] {
+        alice.command("dial", uri);
+        alice.wait_for_event("CALL_ESTABLISHED");
+        bob.wait_for_event("CALL_ESTABLISHED");
+        proxy.wait_for("the caller is known");
+        alice.command("hangup", "");
+        bob.wait_for_event("CALL_CLOSED");
+        proxy.wait_for("the dialog has ended");
+    }
+    proxy.assert_never("plugin failed");
+}
+
 #[test]
 fn sipp_proves_who_it_is_over_udp() {
     sipp_proves_who_it_is("udp");

@@ -49,8 +49,25 @@ impl Proxy {
         Proxy::start_with(&format!("{MD5}[forwarding]\nrelay = \"neighbours\"\n"))
     }
 
+    /// [`start_for_users`](Proxy::start_for_users) with these plugins: names and scripts.
+    pub(crate) fn start_with_plugins(plugins: &[(&str, &str)]) -> Proxy {
+        let mut more = format!("{MD5}[forwarding]\nrelay = \"neighbours\"\n");
+        for (name, _) in plugins {
+            write!(more, "[[plugin]]\nfile = \"{name}.lua\"\n").expect("a string takes all");
+        }
+        Proxy::start_in(tempfile::tempdir().expect("a directory"), &more, plugins)
+    }
+
     fn start_with(authentication: &str) -> Proxy {
         let directory = tempfile::tempdir().expect("a directory");
+        Proxy::start_in(directory, authentication, &[])
+    }
+
+    fn start_in(directory: TempDir, authentication: &str, plugins: &[(&str, &str)]) -> Proxy {
+        for (name, script) in plugins {
+            let file = directory.path().join(format!("{name}.lua"));
+            std::fs::write(file, script).expect("a file");
+        }
         write_certificate(directory.path());
         let store = format!("sqlite:{}", directory.path().join("test.db").display());
         for user in USERS {
@@ -87,6 +104,12 @@ impl Proxy {
     /// Waits until its log has `text`.
     pub(crate) fn wait_for(&mut self, text: &str) {
         self.peer.wait_for_output(text, LIMIT);
+    }
+
+    /// Its log does not have `text` until now.
+    pub(crate) fn assert_never(&self, text: &str) {
+        let log = self.peer.output();
+        assert!(!log.contains(text), "{log}");
     }
 }
 
