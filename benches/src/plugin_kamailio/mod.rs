@@ -3,12 +3,14 @@
 //! Both do their usual job of `proxy-kamailio`, with and without the scripts. A script reads a header field, looks a number
 //! up in a table, sets a header field, and chooses the next hop by the host of the Request-URI. Every INVITE is shown to ten
 //! of them, since one is lost in the noise of a call: what they add is divided by ten.
+//!
+//! Beside that, how long callers wait while another script loops, against no script at all.
 
 use std::time::Duration;
 
 use sip::Transport;
 
-use crate::capacity::{Bench, Job, LoadStep, Measured, ServerUnderTest, lower};
+use crate::capacity::{Bench, DELAYS, Job, LoadStep, Measured, ServerUnderTest, lower};
 use crate::output::{Output, Row};
 use crate::rounds::{Better, Rounds, Spread};
 use crate::sip_servers::{Kamailio, Script, SipServer, Store};
@@ -26,6 +28,11 @@ const OURS: Script = Script {
 const THEIRS: Script = Script {
     text: include_str!("kamailio.lua"),
     times: SCRIPTS,
+};
+
+const LOOP: Script = Script {
+    text: include_str!("loop.lua"),
+    times: 1,
 };
 
 /// A rate that both hold with ease.
@@ -63,12 +70,17 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
             job,
             start: Box::new(|| SipServer::kamailio_with(&program, WORKERS, THEIRS)),
         },
+        ServerUnderTest {
+            name: "ours, with a script that loops",
+            job,
+            start: Box::new(|| SipServer::ours_with(WORKERS, Store::Memory, LOOP)),
+        },
     ];
     let step = LoadStep {
         per_second: CALLS_PER_SECOND,
         time,
     };
-    let [ours, peer, ours_with, peer_with] = bench.rounds(&sides, count, step)?;
+    let [ours, peer, ours_with, peer_with, looping] = bench.rounds(&sides, count, step)?;
     let figure = Measured::cpu_us;
     let metric = "cpu_us_per_call";
     output.row(lower(
@@ -92,7 +104,12 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
         ours: added(&ours, &ours_with),
         peer: added(&peer, &peer_with),
         goal: GOAL,
-    })
+    })?;
+    for (metric, figure) in DELAYS {
+        let case = "delay while a script loops, and without scripts";
+        output.row(lower(case, metric, figure, [&looping, &ours], 0.0))?;
+    }
+    Ok(())
 }
 
 /// What each script has added to a call, in each round.
