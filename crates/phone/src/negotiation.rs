@@ -71,6 +71,13 @@ pub struct LocalProtection {
     pub fingerprint: Option<Fingerprint>,
 }
 
+impl LocalProtection {
+    /// Media have to be protected, and no keys may be offered for that.
+    pub(crate) fn cannot_be_offered(&self) -> bool {
+        self.srtp == Srtp::Required && self.offered.is_none()
+    }
+}
+
 /// What stays as it is in further descriptions of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {

@@ -33,6 +33,8 @@ use crate::paths::watch;
 use crate::routes::{address_of_offer, address_towards, is_encrypted, question};
 use crate::sound::{CallSound, Devices, SoundEvent};
 
+/// Why a call is neither made nor answered.
+const NO_KEYS: &str = "the keys of SRTP must not be sent over this signalling";
 /// How often the checks of a call's path can begin anew (RFC 8445 section 9).
 const MAX_ICE_STARTS: usize = 8;
 /// How long the tone of a call that failed is heard.
@@ -511,8 +513,8 @@ impl Running {
         let address = address_towards(outbound.unwrap_or(&to));
         let is_encrypted = is_encrypted(outbound.unwrap_or(&to), self.config.transport);
         let (sound, mut local) = self.open_sound(address, is_encrypted)?;
-        if local.protection.srtp == Srtp::Required && local.protection.offered.is_none() {
-            return Err("the keys of SRTP must not be sent over this signalling");
+        if local.protection.cannot_be_offered() {
+            return Err(NO_KEYS);
         }
         let number = self.ua.dial(now, account, &to, offer(&mut local));
         let mut call = PhoneCall::new(false, Bytes::new());
@@ -534,6 +536,12 @@ impl Running {
         let (sound, mut local) = opened.inspect_err(|_| {
             let _ = self.ua.refuse(now, number, 500, "Server Internal Error");
         })?;
+        if offered.is_empty() && local.protection.cannot_be_offered() {
+            // It is for the next call.
+            self.config.recording = recording;
+            let _ = self.ua.refuse(now, number, 488, "Not Acceptable Here");
+            return Err(NO_KEYS);
+        }
         let (description, negotiated) = if offered.is_empty() {
             (offer(&mut local), None)
         } else {
