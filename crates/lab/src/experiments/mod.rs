@@ -13,6 +13,7 @@ mod heartbeat;
 mod losses_by_region;
 mod multipath;
 mod server_under_load;
+mod signalling_gateway;
 mod single_session;
 mod streams_or_associations;
 mod throughput_by_delay;
@@ -56,6 +57,7 @@ static ALL: &[&dyn Experiment] = &[
     &multipath::Multipath,
     &throughput_by_round_trip::ThroughputByRoundTrip,
     &server_under_load::ServerUnderLoad,
+    &signalling_gateway::SignallingGateway,
 ];
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ experiments_that_run! {
     multipath: "multipath",
     throughput_by_round_trip: "throughput-by-round-trip",
     server_under_load: "server-under-load",
+    signalling_gateway: "signalling-gateway",
 }
 
 #[test]
