@@ -7,7 +7,7 @@ use bytes::Bytes;
 use m3ua::message::{ProtocolData, ServiceIndicator, TrafficMode};
 use m3ua::{
     ApplicationServerConfig, AsId, Config, KeySelection, MaskedPointCode, MemberConfig, NetworkId,
-    PeerConfig, PeerId, PeerRole, PointCode, Route, ServedBy, SgId, SignallingProcess, Via,
+    PeerConfig, PeerRole, PointCode, Route, ServedBy, SgId, SignallingProcess, Via,
 };
 
 /// SGPs of the gateway.
@@ -113,11 +113,6 @@ pub(super) fn peers_of(process: usize) -> std::ops::Range<usize> {
         true => SGPS..PROCESSES,
         false => 0..SGPS,
     }
-}
-
-/// What a process calls another one.
-pub(super) fn peer_id(process: usize, other: usize) -> PeerId {
-    PeerId(other - peers_of(process).start)
 }
 
 /// The engine of a process, with heartbeats of M3UA at such an interval.
