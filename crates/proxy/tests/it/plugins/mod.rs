@@ -2,6 +2,7 @@
 
 mod day;
 mod escapes;
+mod functions;
 mod hooks;
 mod hostile;
 mod questions;

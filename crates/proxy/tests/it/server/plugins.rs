@@ -200,7 +200,8 @@ async fn redis_is_asked_and_found_again_after_it_was_away() {
           local words = {{}}
           for word in (request:header("X-Words") or ""):gmatch("%S+") do words[#words + 1] = word end
           if #words == 0 then return end
-          local value, why = tandem.redis(words[1]:find("://") and words[1] or url, table.unpack(words))
+          local place = words[1]:find("://", 1, true) and table.remove(words, 1) or url
+          local value, why = tandem.redis(place, table.unpack(words))
           if type(value) == "table" then value = "[" .. table.concat(value, " ") .. "]" end
           request:reply(200, (math.type(value) or "") .. tostring(value) .. (why and " " .. why or ""))
         end
@@ -239,6 +240,16 @@ async fn redis_is_asked_and_found_again_after_it_was_away() {
     }
     let (_, said) = ask(&mut alice, "unknown", "NONSENSE x").await;
     assert!(said.starts_with("nil ERR unknown command"), "{said}");
+    // More places than connections are kept: the one that was asked least recently gives way, and is found again.
+    for round in ["integer1", "integer2"] {
+        for number in 0..=20 {
+            let place = format!("redis://:open@127.0.0.1:{port}/{}?{number}", number % 16);
+            let words = format!("{place} INCR place{number}");
+            let call = format!("{round}-{number}");
+            let (_, said) = ask(&mut alice, &call, &words).await;
+            assert_eq!(said, round, "{place}");
+        }
+    }
     // A server that is away is no answer, and found when it is there again.
     drop(redis);
     let begun = Instant::now();
