@@ -291,7 +291,7 @@ fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Purpose), String> {
                 // Levels that move.
                 config.quality_interval = Duration::from_millis(300);
                 config.is_attended = true;
-                let contacts: Vec<Contact> = settings.contacts;
+                let contacts: Vec<Contact> = settings.contacts.clone();
                 let memory = memory();
                 let history = memory.as_ref().map(Memory::history).unwrap_or_default();
                 let screen = Box::new(PhoneScreen::new(&uris, contacts, history));
