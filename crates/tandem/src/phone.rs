@@ -19,8 +19,8 @@ use sip::{Transport, Uri};
 use sip_net::Listen;
 use ua::{AccountConfig, Credentials};
 
-use crate::target::{outbound_proxy, served_at};
 use crate::hidden_input::ask_hidden;
+use crate::target::{outbound_proxy, served_at};
 use crate::terminal::{complain, escaped};
 use crate::values::duration;
 use crate::{fail, interrupts, usage};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use sctp_console::{Carrier, Options, Outcome, Service, Terminal, run};
+use sctp_console::{Carrier, Options, Outcome, Service, Target, Terminal, run};
 use sctp_net::{EndpointConfig, SendError, SendInfo, Stack, UdpCarrierConfig};
 use tokio::sync::mpsc;
 
@@ -68,7 +68,7 @@ async fn who_reads_nothing_can_still_end_it() {
         stream_values: Vec::new(),
         linger: Duration::ZERO,
         linger_limit: Duration::MAX,
-        connect: Some("127.0.0.1:9000".parse().unwrap()),
+        connect: Some(Target::new(vec!["127.0.0.1".to_owned()], 9000).unwrap()),
         reconnect: false,
     };
     let terminal = Terminal {
