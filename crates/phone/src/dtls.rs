@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dimpl::crypto::rust_crypto;
-use dimpl::{Config, Dtls, DtlsCertificate, Output, SrtpProfile};
+use dimpl::{Config, Dtls, DtlsCertificate, Error, Output, SrtpProfile};
 use media::srtp::{MasterKey, Suite};
 
 use crate::negotiation::Fingerprint;
 
-/// The largest datagram that the handshake has.
-const MAX_DATAGRAM: usize = 2_048;
+/// Octets of the largest certificate that the other side can show: it comes in no more than 30 datagrams of 2,048 octets, and
+/// `dimpl` panics where there is no room for it.
+const MAX_OUTPUT: usize = 64 << 10;
 
 /// Our certificate: of this phone and this run, and signed by nobody. Its fingerprint is in the signalling.
 #[derive(Clone)]
@@ -27,7 +28,7 @@ impl Certificate {
     /// A new one, with a key of its own. `None` when the system has no randomness for it.
     pub(crate) fn generate() -> Option<Certificate> {
         let key = rcgen::KeyPair::generate().ok()?;
-        // The name says nothing of the user (RFC 5763 section 8.3).
+        // No name says who the user is (RFC 5763 section 6.1).
         let params = rcgen::CertificateParams::new(Vec::new()).ok()?;
         let certificate = params.self_signed(&key).ok()?;
         Some(Certificate(DtlsCertificate {
@@ -85,7 +86,7 @@ impl Handshake {
             dtls,
             is_client,
             fingerprints,
-            buffer: vec![0; MAX_DATAGRAM],
+            buffer: vec![0; MAX_OUTPUT],
             transmits: Vec::new(),
             due: None,
             is_verified: false,
@@ -96,10 +97,15 @@ impl Handshake {
         Some(handshake)
     }
 
-    /// A datagram came.
+    /// A datagram came. Anybody may have sent it: one that is no answer to ours ends no handshake, and none ends a call that has
+    /// keys. A handshake that cannot go on is ended by its timers.
     pub(crate) fn handle(&mut self, octets: &[u8]) {
-        if !self.has_failed && self.dtls.handle_packet(octets).is_err() {
-            self.has_failed = true;
+        if !self.has_failed
+            && let Err(error) = self.dtls.handle_packet(octets)
+        {
+            let is_harmless =
+                matches!(error, Error::UnexpectedMessage(_) | Error::ReceiveQueueFull);
+            self.has_failed = self.keys.is_none() && !is_harmless;
         }
         self.drain();
     }
@@ -130,6 +136,7 @@ impl Handshake {
     }
 
     fn drain(&mut self) {
+        let mut is_connected = false;
         loop {
             let mut keys = None;
             let needed = match self.dtls.poll_output(&mut self.buffer) {
@@ -140,7 +147,13 @@ impl Handshake {
                 Output::BufferTooSmall { needed } => needed,
                 Output::Timeout(due) => {
                     self.due = Some(due);
+                    // The other side did not ask for keys of SRTP (RFC 5764 section 4.1).
+                    self.has_failed |= is_connected && self.keys.is_none();
                     return;
+                }
+                Output::Connected => {
+                    is_connected = true;
+                    continue;
                 }
                 Output::PeerCert(certificate) => {
                     let mut fingerprints = self.fingerprints.iter();
@@ -250,6 +263,42 @@ mod tests {
         carry(&mut ends, start, false);
         let [_, server] = ends;
         assert!(server.has_failed() && server.keys().is_none());
+    }
+
+    #[test]
+    fn what_strangers_send_ends_neither_a_handshake_nor_a_call() {
+        let start = Instant::now();
+        let mut ends = ends(start, None);
+        for end in &mut ends {
+            end.handle(&[20; 40]);
+        }
+        carry(&mut ends, start, false);
+        for end in &mut ends {
+            // An alert that nothing authenticates.
+            end.handle(&[21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 2, 40]);
+            assert!(end.keys().is_some() && !end.has_failed());
+        }
+    }
+
+    #[test]
+    fn a_large_certificate_is_read() {
+        let start = Instant::now();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let names: Vec<String> = (0..200).map(|one| format!("{one}.example.org")).collect();
+        let params = rcgen::CertificateParams::new(names).unwrap();
+        let large = Certificate(DtlsCertificate {
+            certificate: params.self_signed(&key).unwrap().der().to_vec(),
+            private_key: key.serialize_der(),
+        });
+        assert!(large.0.certificate.len() > 2_048);
+        let small = Certificate::generate().unwrap();
+        let (of_large, of_small) = (large.fingerprint(), small.fingerprint());
+        let mut ends = [
+            Handshake::new(start, &large, vec![of_small], true).unwrap(),
+            Handshake::new(start, &small, vec![of_large], false).unwrap(),
+        ];
+        carry(&mut ends, start, false);
+        assert!(ends.iter().all(|end| end.keys().is_some()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The pair that is chosen is checked on; without answers nothing is sent any more (RFC 7675 section 5.1).
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use is::stun::{StunMessage, StunPacket};
@@ -188,6 +188,15 @@ impl Ice {
         self.selected
     }
 
+    /// Whether a host may be the other side: the path leads there, or as long as none is chosen, it is a candidate.
+    pub(crate) fn knows(&self, host: IpAddr) -> bool {
+        let mut candidates = self.session.candidates.iter();
+        match self.selected {
+            Some(selected) => selected.ip() == host,
+            None => candidates.any(|candidate| candidate.address().ip() == host),
+        }
+    }
+
     fn settle(&mut self) {
         while let Some(event) = self.agent.poll_event() {
             match event {
@@ -265,6 +274,7 @@ mod tests {
             (Ice::new(start, end(2, 1, false, one), at(two)), at(two)),
         ];
         assert_eq!(ends[0].0.selected(), None, "nothing is sent before");
+        assert!(ends[0].0.knows(at(two).ip()) && !ends[0].0.knows(at(one).ip()));
         carry(&mut ends, start, 0..5, true);
         assert_eq!(ends[0].0.selected(), Some(at(two)));
         assert_eq!(ends[1].0.selected(), Some(at(one)));

@@ -23,6 +23,8 @@ const MAX_DATAGRAM: usize = 2_048;
 const ATTEMPTS: usize = 64;
 /// Datagrams of a handshake that came before the answer; the other side may begin at once (RFC 5763 section 5).
 const MAX_EARLY: usize = 4;
+/// Another host than the described one is taken for the other side until it is silent for so long.
+const STRANGER_SILENCE: Duration = Duration::from_secs(5);
 /// Keys of the other side that are tried: those agreed on last, and those before, whose packets may be on their way (RFC 4568
 /// section 7.1.4).
 const MAX_UNPROTECTORS: usize = 2;
@@ -36,12 +38,12 @@ pub(crate) struct MediaPath {
     certificate: Option<Arc<Certificate>>,
     /// Where the descriptions say that the other side is: RTP and RTCP.
     remote: Option<(SocketAddr, SocketAddr)>,
-    /// The host whose packets are taken as the other side's where nothing in them says so.
-    heard: Option<IpAddr>,
+    /// The host whose packets are taken as the other side's where nothing in them says so, and when the last one came.
+    heard: Option<(IpAddr, Instant)>,
     security: Security,
     ice: Option<Ice>,
     dtls: Option<Handshake>,
-    early: Vec<Vec<u8>>,
+    early: Vec<(SocketAddr, Vec<u8>)>,
     /// Of each key of ours that was ever used in the call: under one key no packet index comes twice (RFC 3711 section 9.1).
     protectors: Vec<(MasterKey, Protector)>,
     unprotectors: Vec<(MasterKey, Unprotector)>,
@@ -143,7 +145,8 @@ impl MediaPath {
         let is_on_one_port = rtp == rtcp;
         let to = match is_on_one_port {
             true => self.destination(),
-            false => Some(rtcp),
+            // Checks say nothing of another port, and where they are made nothing goes to one (RFC 7675 section 5.1).
+            false => Some(rtcp).filter(|_| self.ice.is_none()),
         };
         // On hold, as before there were directions: no RTCP either (RFC 3264 section 8.4).
         let Some(to) = to.filter(|to| !to.ip().is_unspecified()) else {
@@ -237,7 +240,7 @@ impl MediaPath {
                 }
             }
             Some(20..=63) => {
-                self.take_handshake(octets, from);
+                self.take_handshake(now, octets, from);
                 self.flush();
             }
             Some(128..=191) => self.take_packet(now, octets, from, handle),
@@ -245,15 +248,15 @@ impl MediaPath {
         }
     }
 
-    fn take_handshake(&mut self, octets: &[u8], from: SocketAddr) {
-        if self.remote.is_some() && !self.is_heard(from) {
+    fn take_handshake(&mut self, now: Instant, octets: &[u8], from: SocketAddr) {
+        if self.remote.is_some() && !self.is_heard(now, from.ip()) {
             self.dropped += 1;
             return;
         }
         match &mut self.dtls {
             Some(dtls) => dtls.handle(octets),
             None if self.certificate.is_some() && self.early.len() < MAX_EARLY => {
-                self.early.push(octets.to_vec());
+                self.early.push((from, octets.to_vec()));
             }
             None => self.dropped += 1,
         }
@@ -268,7 +271,7 @@ impl MediaPath {
     ) {
         let is_rtcp = rtp::is_rtcp(octets);
         if self.security == Security::None {
-            match (self.is_heard(from), is_rtcp) {
+            match (self.is_heard(now, from.ip()), is_rtcp) {
                 (true, true) => handle(now, Received::Rtcp(octets)),
                 (true, false) => handle(now, Received::Rtp(octets)),
                 (false, _) => self.dropped += 1,
@@ -298,21 +301,28 @@ impl MediaPath {
 
     /// Anybody can send to a port: the host that is described is heard, and as long as nothing comes from there, the one from
     /// which the first packet came. Behind a NAT, or where a host has several addresses, the other side's packets come
-    /// from another one than it describes (RFC 7362 section 4).
-    fn is_heard(&mut self, from: SocketAddr) -> bool {
-        if self.comes_from_the_other_side(from) {
-            self.heard = Some(from.ip());
-            return true;
+    /// from another one than it describes (RFC 7362 section 4). ICE finds that out by checks that others cannot make.
+    fn is_heard(&mut self, now: Instant, host: IpAddr) -> bool {
+        // What is left of another call's packets must not keep the other side's out for good.
+        let gives_way = |(before, last): (IpAddr, Instant)| {
+            let silence = now.saturating_duration_since(last);
+            before == host || !self.is_described(before) && silence > STRANGER_SILENCE
+        };
+        let may_be_another = self.remote.is_some() && self.ice.is_none();
+        let is_heard =
+            self.is_described(host) || may_be_another && self.heard.is_none_or(gives_way);
+        if is_heard {
+            self.heard = Some((host, now));
         }
-        self.remote.is_some() && *self.heard.get_or_insert(from.ip()) == from.ip()
+        is_heard
     }
 
-    fn comes_from_the_other_side(&self, from: SocketAddr) -> bool {
-        let selected = self.ice.as_ref().and_then(Ice::selected);
-        let described = self.remote.map(|(rtp, _)| rtp);
-        selected
-            .or(described)
-            .is_some_and(|remote| remote.ip() == from.ip())
+    fn is_described(&self, host: IpAddr) -> bool {
+        match (&self.ice, self.remote) {
+            (Some(ice), _) => ice.knows(host),
+            (None, Some((rtp, _))) => rtp.ip() == host,
+            (None, None) => false,
+        }
     }
 
     /// Where data packets go; `None` while that is not known, or nobody is there.
@@ -378,8 +388,10 @@ impl MediaPath {
             return;
         };
         self.dtls = Handshake::new(now, certificate, fingerprints, is_client);
-        for octets in std::mem::take(&mut self.early) {
-            if let Some(dtls) = &mut self.dtls {
+        // Those of strangers, which came before it was known who is one, are not heard.
+        for (from, octets) in std::mem::take(&mut self.early) {
+            let is_theirs = self.is_described(from.ip());
+            if let Some(dtls) = self.dtls.as_mut().filter(|_| is_theirs) {
                 dtls.handle(&octets);
             }
         }
@@ -426,4 +438,24 @@ fn bind_pair(address: IpAddr) -> std::io::Result<(UdpSocket, UdpSocket)> {
         }
     }
     Err(last.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_host_is_heard_until_the_described_one_is() {
+        let at = |text: &str| text.parse::<IpAddr>().unwrap();
+        let (described, one, other) = (at("192.0.2.1"), at("192.0.2.2"), at("192.0.2.3"));
+        let mut path = MediaPath::open(at("127.0.0.1"), None).unwrap();
+        let now = Instant::now();
+        assert!(!path.is_heard(now, one), "nothing is agreed on");
+        path.remote = Some(((described, 4_000).into(), (described, 4_001).into()));
+        assert!(path.is_heard(now, one) && !path.is_heard(now, other));
+        let later = now + 2 * STRANGER_SILENCE;
+        assert!(path.is_heard(later, other) && !path.is_heard(later, one));
+        assert!(path.is_heard(later, described) && !path.is_heard(later, other));
+        assert!(!path.is_heard(later + 2 * STRANGER_SILENCE, other));
+    }
 }

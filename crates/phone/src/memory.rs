@@ -47,25 +47,21 @@ impl Memory {
     /// It cannot be read or written.
     pub fn instance(&self) -> io::Result<String> {
         let path = self.directory.join("phone-instance");
-        let mut options = OpenOptions::new();
-        // Whoever comes second, finds that of the first.
-        match options.write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(mut file) => {
-                let instance = new_instance();
-                file.write_all(format!("{instance}\n").as_bytes())?;
-                Ok(instance)
+        let is_there = |kind| kind == io::ErrorKind::AlreadyExists;
+        if !path.exists() {
+            let new = self.write_beside("phone-instance", &format!("{}\n", new_instance()))?;
+            // Unlike a rename, a link does not replace what another phone has made meanwhile.
+            let linked = std::fs::hard_link(&new, &path);
+            std::fs::remove_file(&new)?;
+            linked.or_else(|error| is_there(error.kind()).then_some(()).ok_or(error))?;
+        }
+        let text = read(&path)?;
+        match is_instance(text.trim()) {
+            true => Ok(text.trim().to_owned()),
+            false => {
+                let problem = format!("{}: it is no URN", path.display());
+                Err(io::Error::new(io::ErrorKind::InvalidData, problem))
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let text = read(&path)?;
-                match is_instance(text.trim()) {
-                    true => Ok(text.trim().to_owned()),
-                    false => {
-                        let problem = format!("{}: it is no URN", path.display());
-                        Err(io::Error::new(io::ErrorKind::InvalidData, problem))
-                    }
-                }
-            }
-            Err(error) => Err(error),
         }
     }
 
@@ -90,13 +86,18 @@ impl Memory {
         let lines: String = (history.iter().skip(excess))
             .map(|uri| format!("{uri}\n"))
             .collect();
-        // One that is read meanwhile is whole.
-        let new = format!("phone-history.{}", std::process::id());
+        let new = self.write_beside("phone-history", &lines)?;
+        std::fs::rename(&new, self.directory.join("phone-history"))
+    }
+
+    /// Writes a file under a name of its own, so that under the right name only whole files are read.
+    fn write_beside(&self, name: &str, text: &str) -> io::Result<PathBuf> {
+        let new = format!("{name}.{}", std::process::id());
         let new = self.directory.join(new);
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(true).mode(0o600);
-        options.open(&new)?.write_all(lines.as_bytes())?;
-        std::fs::rename(&new, self.directory.join("phone-history"))
+        options.open(&new)?.write_all(text.as_bytes())?;
+        Ok(new)
     }
 }
 
@@ -167,6 +168,8 @@ mod tests {
         assert_eq!(instance.len(), "urn:uuid:".len() + 36);
         assert_eq!(instance.as_bytes()[23], b'4');
         assert_eq!(memory.instance().unwrap(), instance);
+        let files = std::fs::read_dir(directory.path()).unwrap().count();
+        assert_eq!(files, 1, "nothing else is left");
         std::fs::write(directory.path().join("phone-instance"), "x\" y").unwrap();
         assert!(memory.instance().is_err());
     }

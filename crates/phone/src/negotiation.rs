@@ -15,7 +15,8 @@ use media::srtp::MasterKey;
 use media::telephone_event;
 use sip::sdp::{Connection, Direction, Media, Origin, RtpMap, Section, SessionDescription};
 
-pub use parts::{Fingerprint, Profile, Setup};
+pub use parts::Fingerprint;
+pub(crate) use parts::{Profile, Setup};
 use theirs::{TheirIce, Theirs};
 
 use crate::ice::{Candidate, IceCredentials, IceSession};

@@ -509,9 +509,14 @@ impl Running {
     fn dial(&mut self, now: Instant, account: AccountId, to: String) -> Result<(), &'static str> {
         check_uri(&to)?;
         let config = self.config.accounts.get(self.number_of(account));
-        let outbound = config.and_then(|config| config.outbound_proxies.first());
-        let address = address_towards(outbound.unwrap_or(&to));
-        let is_encrypted = is_encrypted(outbound.unwrap_or(&to), self.config.transport);
+        let proxies = config.map_or(&[][..], |config| config.outbound_proxies.as_slice());
+        let address = address_towards(proxies.first().unwrap_or(&to));
+        // The call goes to any of them, as one after the other fails.
+        let transport = self.config.transport;
+        let is_encrypted = match proxies {
+            [] => is_encrypted(&to, transport),
+            _ => proxies.iter().all(|proxy| is_encrypted(proxy, transport)),
+        };
         let (sound, mut local) = self.open_sound(address, is_encrypted)?;
         if local.protection.cannot_be_offered() {
             return Err(NO_KEYS);

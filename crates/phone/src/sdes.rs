@@ -77,7 +77,7 @@ fn read_mki(text: &str) -> Option<Vec<u8>> {
     let length: usize = length.parse().ok()?;
     let value = value.parse::<u128>().ok()?.to_be_bytes();
     let used = value.iter().skip_while(|octet| **octet == 0).count();
-    // Longer numbers than ours are not written by anybody; longer fields are.
+    // The field may be longer than the number, which has to fit into 128 bits.
     if used > length || !(1..=128).contains(&length) {
         return None;
     }

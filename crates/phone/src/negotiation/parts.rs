@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256, Sha384, Sha512};
 
 /// The protocol of a media line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
+pub(crate) enum Profile {
     /// RFC 3551.
     Avp,
     /// With early feedback (RFC 4585).
@@ -53,7 +53,7 @@ impl Profile {
 
 /// Who begins a handshake (RFC 4145 section 4). `holdconn` is not supported: RFC 5763 has no use for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setup {
+pub(crate) enum Setup {
     /// The side that says so.
     Active,
     /// The other side.

@@ -12,6 +12,8 @@ use crate::sdes::Crypto;
 
 /// Candidates that are looked at.
 const MAX_CANDIDATES: usize = 32;
+/// Payload types that are looked at: there are no more (RFC 3550 section 5.1).
+const MAX_PAYLOAD_TYPES: usize = 128;
 /// Keys and fingerprints that are looked at.
 const MAX_KEYS: usize = 32;
 
@@ -44,8 +46,7 @@ pub(super) struct TheirIce {
     pub(super) credentials: IceCredentials,
     pub(super) candidates: Vec<Candidate>,
     pub(super) is_lite: bool,
-    /// The address of the description is none of the candidates: something on the way changed it (RFC 8445 section 5.4 of its
-    /// predecessor, RFC 8839 section 4.2.5).
+    /// The address of the description is none of the candidates: something on the way changed it (RFC 8839 section 4.2.5).
     pub(super) is_mismatched: bool,
 }
 
@@ -79,7 +80,7 @@ impl Theirs {
             return Some(Err(NegotiationError::NoAddress));
         };
         let (mut codecs, mut keys, mut mapped) = (Vec::new(), Vec::new(), Vec::new());
-        for payload_type in line.payload_types() {
+        for payload_type in line.payload_types().take(MAX_PAYLOAD_TYPES) {
             let map = section
                 .rtp_maps()
                 .find(|map| map.payload_type == payload_type);

@@ -23,11 +23,11 @@ pub(crate) struct MediaArguments {
     #[arg(long)]
     ice: bool,
 
-    /// Tell of a call from which nothing came for so many seconds; 0: never [default: 30]
+    /// Report a call in which no RTP or RTCP has arrived for this many seconds; 0: never [default: 30]
     #[arg(long, value_name = "SECONDS")]
     rtp_timeout: Option<u64>,
 
-    /// Hang such a call up
+    /// Hang up a call that --rtp-timeout reports
     #[arg(long)]
     rtp_timeout_hangup: bool,
 }

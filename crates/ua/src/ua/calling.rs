@@ -510,6 +510,10 @@ impl Ua {
 
     /// A 3xx: its contacts are called, the best ones first (RFC 3261 section 8.1.3.4).
     fn handle_redirection(&mut self, now: Instant, number: CallNumber, response: &Message) {
+        let was_secure = self.call(number).is_ok_and(|call| match &call.stage {
+            Stage::Calling(outgoing) => is_secure(&outgoing.target),
+            Stage::Ringing(_) | Stage::Up => false,
+        });
         let mut contacts: Vec<(u16, String)> = response
             .contacts()
             .flatten()
@@ -517,7 +521,8 @@ impl Ua {
                 Contact::Address(address) => {
                     let uri = Uri::parse(address.uri()).ok()?;
                     let uri = uri.as_sip()?.without_headers().to_owned();
-                    Some((address.q(), uri))
+                    // What was called by TLS alone, perhaps with keys in its description, is not called without.
+                    (is_secure(&uri) || !was_secure).then(|| (address.q(), uri))
                 }
                 Contact::All => None,
             })
@@ -578,7 +583,8 @@ impl Ua {
             return;
         };
         if outgoing.is_cancelled {
-            return self.end(now, number, EndReason::Local);
+            let reason = outgoing.cancel_reason();
+            return self.end(now, number, reason);
         }
         outgoing.attempts += 1;
         if outgoing.attempts > MAX_REDIRECTIONS {
@@ -603,6 +609,12 @@ impl Ua {
             Parked::Invite { call: number },
         );
     }
+}
+
+/// Whether a URI is reached by TLS alone (RFC 3261 section 26.2.2).
+fn is_secure(uri: &str) -> bool {
+    let uri = Uri::parse(uri);
+    uri.is_ok_and(|uri| uri.as_sip().is_some_and(|uri| uri.is_secure()))
 }
 
 /// The RSeq of a provisional response that is to be acknowledged.

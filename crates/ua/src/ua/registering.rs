@@ -221,12 +221,22 @@ impl Ua {
         }
         match ask {
             Ask::Bind if known.is_wanted => self.bound(now, account, flow, sent, response),
-            // It was taken back meanwhile.
-            Ask::Bind => {}
+            // It was taken back meanwhile: once more, if the registrar heard of that first.
+            Ask::Bind => {
+                let its = known.flows.get(flow);
+                if its.is_some_and(|its| its.state == FlowState::Idle) {
+                    self.ask_registrar(now, account, flow, Ask::Unbind);
+                }
+            }
             Ask::Unbind | Ask::UnbindAll => {
-                let its = known.flows.get_mut(flow);
-                if let Some(its) = its.filter(|_| !known.is_wanted) {
-                    (its.state, its.bound_until) = (FlowState::Idle, None);
+                if !known.is_wanted {
+                    let flows = known.flows.iter_mut().enumerate();
+                    for (place, its) in flows {
+                        if place == flow || ask == Ask::UnbindAll {
+                            (its.state, its.bound_until) = (FlowState::Idle, None);
+                            its.keep_alive = None;
+                        }
+                    }
                 }
                 known.expire(now);
                 if !known.is_wanted && !known.is_bound() {
@@ -320,6 +330,9 @@ impl Ua {
         if ask != Ask::Bind || !known.is_wanted {
             if let Some(its) = known.flows.get_mut(flow).filter(|_| ask != Ask::Fetch) {
                 its.state = FlowState::Idle;
+                if !known.is_wanted {
+                    its.keep_alive = None;
+                }
             }
             let state = RegistrationState::Failed { status, reason };
             return self.emit(UaEvent::Registration { account, state });
@@ -371,6 +384,10 @@ impl Ua {
             && route.target.transport() != Transport::Udp
         {
             self.closing.extend(its.connection());
+        }
+        if !known.is_wanted {
+            // It is being taken back.
+            return;
         }
         if !keep_alive.was_answered() {
             // It has never been of use: that is one more failure.

@@ -235,6 +235,52 @@ fn a_flow_without_a_pong_is_closed_and_formed_anew() {
 }
 
 #[test]
+fn what_was_taken_back_does_not_come_back() {
+    let mut network = Network::new(9);
+    network.transport = Transport::Tcp;
+    let (proxy, address) = Proxy::start(&mut network, OUTBOUND);
+    let alice = phone(&mut network, &[address], |_| {});
+    // The flow has been of use.
+    for _ in 0..63 {
+        network.run(SECOND);
+        pong(&mut network, alice, address);
+    }
+    network.with(alice, |ua, now| ua.unregister(now, alice.account));
+    network.run(SECOND);
+    let pings = network.keep_alives.len();
+    network.run(300 * SECOND);
+    assert_eq!(network.keep_alives.len(), pings);
+    assert_eq!(
+        states(&network, alice).last(),
+        Some(&RegistrationState::Unregistered)
+    );
+    assert_eq!(proxy.registers().last().and_then(Message::expires), Some(0));
+}
+
+#[test]
+fn all_flows_are_over_when_all_bindings_are_removed() {
+    let mut network = Network::new(10);
+    network.transport = Transport::Tcp;
+    let (first, first_at) = Proxy::start(&mut network, OUTBOUND);
+    let (_, second_at) = Proxy::start(&mut network, OUTBOUND);
+    let alice = phone(&mut network, &[first_at, second_at], |_| {});
+    network.run(SECOND);
+    network.with(alice, |ua, now| ua.unregister_all(now, alice.account));
+    network.run(SECOND);
+    assert_eq!(
+        first
+            .registers()
+            .last()
+            .and_then(|one| one.header(Name::Contact).map(str::to_owned)),
+        Some("*".to_owned())
+    );
+    assert_eq!(
+        states(&network, alice).last(),
+        Some(&RegistrationState::Unregistered)
+    );
+}
+
+#[test]
 fn a_first_hop_that_does_not_know_flows_is_registered_with_as_before() {
     let mut network = Network::new(5);
     let seen: Rc<RefCell<Vec<Message>>> = Rc::default();
