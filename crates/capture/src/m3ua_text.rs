@@ -26,12 +26,12 @@ pub(crate) fn is_m3ua(payload_protocol: u32, ports: [u16; 2], octets: &[u8]) -> 
     let &[version, _, class, message_type, a, b, c, d, ..] = octets else {
         return false;
     };
-    let length = u32::from_be_bytes([a, b, c, d]).next_multiple_of(4) as usize;
+    let length = u64::from(u32::from_be_bytes([a, b, c, d])).next_multiple_of(4);
     let is_known = |kind: &Kind| kind.numbers() == (class, message_type);
     ports.contains(&PORT)
         && version == 1
         && Kind::ALL.iter().any(is_known)
-        && length == octets.len().next_multiple_of(4)
+        && length == (octets.len() as u64).next_multiple_of(4)
 }
 
 /// Reads a message.

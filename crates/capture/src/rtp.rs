@@ -24,6 +24,9 @@ const MOST_CODECS: usize = 128;
 /// Session descriptions of a call that are remembered, so that one is read once on all hops.
 const MOST_DESCRIPTIONS: usize = 8;
 
+/// The longest name of an encoding: others mean nothing.
+const LONGEST_ENCODING: usize = 64;
+
 /// The longest description that is kept, and octets of those of all calls that have had no packet yet.
 const LONGEST_DESCRIPTION: usize = 16 * 1024;
 const MOST_UNREAD: usize = 64 << 20;
@@ -155,6 +158,8 @@ struct NamedCodec {
 #[derive(Debug)]
 struct Stream {
     seen: RtpStream,
+    /// The file that it is followed in: another one may have the same packets.
+    file: usize,
     reception: Reception,
     has_clock: bool,
     payload_types: Vec<u8>,
@@ -201,6 +206,10 @@ impl RtpStreams {
             }
         });
         if names_any && description.len() <= LONGEST_DESCRIPTION {
+            // One call does not take the room of all others.
+            if known.unread.len() >= MOST_DESCRIPTIONS {
+                known.read(&mut self.unread);
+            }
             self.unread += description.len();
             known.unread.push(description.into());
         }
@@ -228,10 +237,7 @@ impl RtpStreams {
         let Some(media) = self.calls.get_mut(&call) else {
             return false;
         };
-        for description in media.unread.drain(..) {
-            self.unread = self.unread.saturating_sub(description.len());
-            media.codecs.read(&description);
-        }
+        media.read(&mut self.unread);
         match media.observe(event, packet) {
             true if known.is_none() => drop(self.streams.insert(key, call)),
             true => {}
@@ -280,6 +286,14 @@ impl RtpStreams {
 }
 
 impl CallMedia {
+    /// Reads the descriptions that wait for it; `unread` counts the octets of those of all calls.
+    fn read(&mut self, unread: &mut usize) {
+        for description in self.unread.drain(..) {
+            *unread = unread.saturating_sub(description.len());
+            self.codecs.read(&description);
+        }
+    }
+
     /// False where the call has too many streams.
     fn observe(&mut self, event: &Event<'_>, packet: &RtpPacket<'_>) -> bool {
         let (encoding, clock_rate) = self.codecs.of(event, packet.payload_type);
@@ -297,7 +311,9 @@ impl CallMedia {
             }
             None => return false,
         };
-        if let Some(stream) = self.streams.get_mut(at) {
+        if let Some(stream) = self.streams.get_mut(at)
+            && stream.file == event.file
+        {
             stream.observe(event.time, packet, &encoding);
         }
         true
@@ -335,7 +351,7 @@ impl Codecs {
                 codec.receiver == receiver && codec.payload_type == map.payload_type
             };
             self.0.retain(|codec| !is_known(codec));
-            if self.0.len() < MOST_CODECS {
+            if self.0.len() < MOST_CODECS && map.encoding.len() <= LONGEST_ENCODING {
                 self.0.push(NamedCodec {
                     receiver,
                     payload_type: map.payload_type,
@@ -382,6 +398,7 @@ impl Stream {
                 jitter: None,
                 longest_gap: Duration::ZERO,
             },
+            file: event.file,
             reception: Reception::new(clock_rate.unwrap_or(1), packet.sequence, true),
             has_clock: clock_rate.is_some(),
             payload_types: Vec::new(),

@@ -69,7 +69,9 @@ fn bitrate(test: &TestParameters) -> u64 {
 }
 
 fn intervals(test: &TestParameters, forth: &TestResult, back: Option<&TestResult>) -> Vec<Value> {
-    let omitted = test.omit_seconds();
+    // An interval is a little longer than a second: the last one that is omitted ends after the time that was asked for.
+    let omitted = forth.omitted_seconds;
+    let omitted_back = back.map_or(0.0, |back| back.omitted_seconds);
     let back = back.map_or(&[][..], |back| &back.intervals);
     let others = back.iter().map(Some).chain(std::iter::repeat(None));
     let both = forth.intervals.iter().zip(others);
@@ -83,7 +85,7 @@ fn intervals(test: &TestParameters, forth: &TestResult, back: Option<&TestResult
         if let Some(other) = other {
             fields.insert(
                 "sum_bidir_reverse".to_owned(),
-                of_interval(other, omitted, test.reverse),
+                of_interval(other, omitted_back, test.reverse),
             );
         }
         Value::Object(fields)
@@ -142,7 +144,12 @@ fn stream(
     received: &FlowTotal,
     sent: &FlowTotal,
 ) -> Value {
-    let of = |bytes, is_sender| span(0.0, result.seconds, bytes, is_sender);
+    // Of several streams nobody knows what each had done in the time that is omitted.
+    let seconds = match result.received.flows.len() {
+        1 => result.seconds,
+        _ => result.seconds + result.omitted_seconds,
+    };
+    let of = |bytes, is_sender| span(0.0, seconds, bytes, is_sender);
     if test.protocol == Protocol::Udp {
         let mut fields = of(received.bytes, !test.reverse);
         let lost = sent.messages.saturating_sub(received.messages);
@@ -186,11 +193,12 @@ fn add_datagrams(fields: &mut Map<String, Value>, result: &TestResult, packets: 
     fields.insert("jitter_ms".to_owned(), jitter.into());
 }
 
-/// Processor time of this host and of the other one, in percent of the test's time.
+/// Processor time of this host and of the other one, in percent of the time of the whole test.
 fn cpu(result: &TestResult) -> Value {
+    let whole = result.seconds + result.omitted_seconds;
     let percent = |time: Option<crate::usage::CpuTime>| {
-        let part = |seconds: f64| match result.seconds > 0.0 {
-            true => seconds / result.seconds * 100.0,
+        let part = |seconds: f64| match whole > 0.0 {
+            true => seconds / whole * 100.0,
             false => 0.0,
         };
         time.map_or((0.0, 0.0, 0.0), |time| {

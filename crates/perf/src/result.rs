@@ -44,6 +44,9 @@ pub struct TestResult {
     pub paths: Vec<PathReport>,
     /// How it went, second by second.
     pub intervals: Vec<Interval>,
+    /// When, in the time of the intervals, what is left out ended; 0 where nothing is.
+    #[serde(skip)]
+    pub(crate) omitted_seconds: f64,
     /// What went wrong.
     pub errors: Vec<String>,
 }
@@ -203,6 +206,7 @@ impl TestResult {
                 None => last_heard.paths,
             },
             intervals: Vec::new(),
+            omitted_seconds: 0.0,
             errors: errors.map(|error| printable(error)).collect(),
             sent,
             received,
@@ -214,6 +218,7 @@ impl TestResult {
     /// Leaves out what had been done until then. Processor times are those of the whole test, and so are the flows where
     /// there are several.
     pub(crate) fn omit(&mut self, receiver: &Snapshot, sender: Option<&Snapshot>) {
+        self.omitted_seconds = receiver.elapsed_us as f64 / 1e6;
         self.received.omit(receiver);
         if let Some(sender) = sender {
             self.sent.omit(sender);

@@ -9,6 +9,9 @@ use std::time::Instant;
 use is::stun::{StunMessage, StunPacket};
 use is::{IceAgent, IceAgentEvent, IceConnectionState, IceCreds, Protocol};
 
+/// Hosts that are kept from which the other side's checks came.
+const MAX_SOURCES: usize = 8;
+
 /// Where a side may be reached: by UDP, for RTP and RTCP on one port.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Candidate(is::Candidate);
@@ -113,6 +116,8 @@ pub(crate) struct Ice {
     session: IceSession,
     local: SocketAddr,
     selected: Option<SocketAddr>,
+    /// Hosts from which checks came that only the other side can make.
+    sources: Vec<IpAddr>,
 }
 
 impl Ice {
@@ -133,6 +138,7 @@ impl Ice {
             session,
             local,
             selected: None,
+            sources: Vec::new(),
         }
     }
 
@@ -141,9 +147,10 @@ impl Ice {
         let is_same = self.session.local == session.local && self.session.remote == session.remote;
         if !is_same {
             // Until a new path is found the old one is used.
-            let selected = self.selected;
+            let (selected, sources) = (self.selected, std::mem::take(&mut self.sources));
             *self = Ice::new(now, session, self.local);
             self.selected = selected;
+            self.sources = sources;
             return;
         }
         for candidate in &session.candidates {
@@ -188,13 +195,15 @@ impl Ice {
         self.selected
     }
 
-    /// Whether a host may be the other side: the path leads there, or as long as none is chosen, it is a candidate.
+    /// Whether a host may be the other side: checks came from there, the path leads there, or as long as none is chosen, it is
+    /// a candidate. A host with several addresses sends from another one than it is reached at.
     pub(crate) fn knows(&self, host: IpAddr) -> bool {
         let mut candidates = self.session.candidates.iter();
-        match self.selected {
-            Some(selected) => selected.ip() == host,
-            None => candidates.any(|candidate| candidate.address().ip() == host),
-        }
+        self.sources.contains(&host)
+            || match self.selected {
+                Some(selected) => selected.ip() == host,
+                None => candidates.any(|candidate| candidate.address().ip() == host),
+            }
     }
 
     fn settle(&mut self) {
@@ -206,9 +215,13 @@ impl Ice {
                 IceAgentEvent::IceConnectionStateChange(IceConnectionState::Disconnected) => {
                     self.selected = None;
                 }
-                IceAgentEvent::IceRestart(_)
-                | IceAgentEvent::IceConnectionStateChange(_)
-                | IceAgentEvent::DiscoveredRecv { .. } => {}
+                IceAgentEvent::DiscoveredRecv { source, .. } => {
+                    let host = source.ip();
+                    if !self.sources.contains(&host) && self.sources.len() < MAX_SOURCES {
+                        self.sources.push(host);
+                    }
+                }
+                IceAgentEvent::IceRestart(_) | IceAgentEvent::IceConnectionStateChange(_) => {}
             }
         }
     }

@@ -28,6 +28,8 @@ const STRANGER_SILENCE: Duration = Duration::from_secs(5);
 /// Keys of the other side that are tried: those agreed on last, and those before, whose packets may be on their way (RFC 4568
 /// section 7.1.4).
 const MAX_UNPROTECTORS: usize = 2;
+/// Keys of ours that are kept.
+const MAX_PROTECTORS: usize = 64;
 
 /// The ports of a call, and the way to the other side.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ pub(crate) struct MediaPath {
     ice: Option<Ice>,
     dtls: Option<Handshake>,
     early: Vec<(SocketAddr, Vec<u8>)>,
-    /// Of each key of ours that was ever used in the call: under one key no packet index comes twice (RFC 3711 section 9.1).
+    /// Of the keys of ours that were used in the call: under one key no packet index comes twice (RFC 3711 section 9.1).
     protectors: Vec<(MasterKey, Protector)>,
     unprotectors: Vec<(MasterKey, Unprotector)>,
     dropped: u64,
@@ -360,6 +362,10 @@ impl MediaPath {
 
     fn install(&mut self, send: MasterKey, receive: MasterKey) {
         if self.protectors.iter().all(|(known, _)| *known != send) {
+            // Those of handshakes never come again, and a peer may ask for any number of them.
+            if self.protectors.len() >= MAX_PROTECTORS {
+                self.protectors.remove(0);
+            }
             let protector = Protector::new(&send);
             self.protectors.push((send, protector));
         }

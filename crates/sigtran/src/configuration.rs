@@ -216,6 +216,14 @@ pub enum ConfigurationError {
         /// The name.
         name: String,
     },
+    /// A name that two have.
+    #[error("{what}: the name {name:?} is there twice")]
+    Twice {
+        /// Of what.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
     /// What the engine does not take.
     #[error("{name}: {error}")]
     Engine {
@@ -349,6 +357,9 @@ impl Configuration {
         names: &mut Names,
         table: &PeerTable,
     ) -> Result<(), ConfigurationError> {
+        if names.peer(&table.name).is_some() {
+            return Err(twice("peer", &table.name));
+        }
         let role = match table.role {
             RoleName::Asp => PeerRole::Asp,
             RoleName::Sgp => PeerRole::Sgp,
@@ -395,6 +406,9 @@ fn add_application_server(
     networks: &[Network],
     table: &ApplicationServerTable,
 ) -> Result<(), ConfigurationError> {
+    if names.application_server(&table.name).is_some() {
+        return Err(twice("application_server", &table.name));
+    }
     let (network, variant) = find_network(networks, table.network)?;
     let key = selections(table, variant)?;
     let traffic_mode = table
@@ -539,6 +553,13 @@ fn word(what: &'static str, word: &str) -> ConfigurationError {
     }
 }
 
+fn twice(what: &'static str, name: &str) -> ConfigurationError {
+    ConfigurationError::Twice {
+        what,
+        name: name.to_owned(),
+    }
+}
+
 fn of_engine(name: &str, error: ConfigError) -> ConfigurationError {
     ConfigurationError::Engine {
         name: name.to_owned(),
@@ -619,6 +640,16 @@ mod tests {
             ),
             ("[\"asp1\"]", "[\"asp9\"]", "nothing has the name \"asp9\""),
             ("loadshare", "share", "traffic_mode: \"share\" is not known"),
+            (
+                "name = \"sgp1\"",
+                "name = \"asp1\"",
+                "the name \"asp1\" is there twice",
+            ),
+            (
+                "[[route]]",
+                "[[application_server]]\nname = \"hlr\"\nserved_by = \"us\"\npeers = []\n[[route]]",
+                "the name \"hlr\" is there twice",
+            ),
         ] {
             let text = EXAMPLE.replace(from, to);
             assert_ne!(text, EXAMPLE);

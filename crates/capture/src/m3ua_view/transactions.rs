@@ -1,5 +1,6 @@
 //! Requests of M3UA and their answers.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use ahash::RandomState;
@@ -86,14 +87,24 @@ impl Subject {
         match (self, other) {
             // An answer may be about some of the contexts only (section 4.3.4.3).
             (Subject::Contexts(these), Subject::Contexts(those)) => {
-                these.is_empty()
-                    || those.is_empty()
-                    || these.iter().any(|context| those.contains(context))
+                these.is_empty() || those.is_empty() || have_common(these, those)
             }
             (Subject::Destination(this), Subject::Destination(that)) => this.overlaps(*that),
             _ => self == other,
         }
     }
+}
+
+/// Whether sorted numbers have one in common. One message has thousands of them, and hundreds of requests wait.
+fn have_common(mut these: &[u32], mut those: &[u32]) -> bool {
+    while let ([this, these_rest @ ..], [that, those_rest @ ..]) = (these, those) {
+        match this.cmp(that) {
+            Ordering::Less => these = these_rest,
+            Ordering::Greater => those = those_rest,
+            Ordering::Equal => return true,
+        }
+    }
+    false
 }
 
 impl Requests {
@@ -295,4 +306,22 @@ fn heartbeat(data: Option<&[u8]>) -> Subject {
     const HASHER: [u64; 4] = [1, 2, 3, 4];
     let [a, b, c, d] = HASHER;
     Subject::Heartbeat(RandomState::with_seeds(a, b, c, d).hash_one(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_in_common_are_found() {
+        for (these, those, expected) in [
+            (&[1, 3, 5][..], &[2, 5][..], true),
+            (&[1, 3, 5], &[0, 2, 4, 6], false),
+            (&[7], &[7], true),
+            (&[], &[7], false),
+        ] {
+            assert_eq!(have_common(these, those), expected, "{these:?} {those:?}");
+            assert_eq!(have_common(those, these), expected, "{these:?} {those:?}");
+        }
+    }
 }

@@ -44,6 +44,8 @@ tests! {
     load_scenario_toml,
     m3ua_engines,
     m3ua_message,
+    media_packets,
+    phone_answers,
     plugin_objects,
     proxy_core,
     sctp_calls,

@@ -6,6 +6,9 @@ use serde::{Serialize, Serializer};
 use sip::Transport;
 use sip_net::Profile;
 
+/// How long a request waits for its response.
+const TIMER_F: Duration = Duration::from_secs(32);
+
 /// What to run and how.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
@@ -47,6 +50,12 @@ impl Options {
                 "nothing to run: TCP runs at 0 % loss only; add 0 to --loss, or udp or sctp to --transport"
                     .to_owned(),
             );
+        }
+        if self.delay * 2 >= TIMER_F {
+            return Err(format!(
+                "--delay {:?} leaves no request answered in time: after {TIMER_F:?} SIP gives up (RFC 3261 section 17.1.2.2); milliseconds are written as 20ms",
+                self.delay
+            ));
         }
         Ok(())
     }

@@ -245,6 +245,11 @@ impl Phase {
         matches!(self.activity, Activity::Serving)
     }
 
+    /// Whether others may begin calls here: they may not when this phase is to end.
+    pub(super) fn may_be_called(&self) -> bool {
+        self.is_serving() && self.stopped.is_none()
+    }
+
     /// Takes note of what has ended.
     pub(super) fn record(&mut self, record: &Record) {
         let attempt = record.attempt();

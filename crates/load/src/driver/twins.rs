@@ -60,7 +60,7 @@ struct Connected {
 
 /// What the threads that read have in common.
 struct Shared {
-    /// The connection that has come last: the way back to a generator without a name.
+    /// The connection whose first command has come last: the way back to a generator without a name.
     accepted: Mutex<Option<TcpStream>>,
     connections: AtomicUsize,
     is_over: AtomicBool,
@@ -146,9 +146,14 @@ impl Twins {
                 ErrorKind::NotFound,
                 format!("there is no generator \"{name}\" to send a command to"),
             )),
-            (None, Some(stream)) => stream.write_all(octets),
-            // The calls of one that is not there are told nothing.
+            // The calls of one that is not there, or not any more, are told nothing.
             (None, None) => Ok(()),
+            (None, Some(stream)) => {
+                if stream.write_all(octets).is_err() {
+                    *accepted = None;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -181,30 +186,38 @@ impl Shared {
                 Err(_) => thread::sleep(CONNECT_AGAIN),
             }
         };
-        self.read_from(stream.try_clone()?)?;
+        self.read_from(stream.try_clone()?, false)?;
         Ok(stream)
     }
 
     /// Reads commands from a connection, in a thread.
-    fn read_from(self: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
+    fn read_from(self: &Arc<Shared>, stream: TcpStream, is_accepted: bool) -> io::Result<()> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_WITHIN))?;
         let shared = Arc::clone(self);
         shared.connections.fetch_add(1, Ordering::Relaxed);
         let thread = thread::Builder::new().name("twin".to_owned());
         thread.spawn(move || {
-            shared.read(stream);
+            shared.read(stream, is_accepted);
             shared.connections.fetch_sub(1, Ordering::Relaxed);
         })?;
         Ok(())
     }
 
     /// Reads until the other end closes, or sends what is no command.
-    fn read(&self, mut stream: TcpStream) {
+    fn read(&self, mut stream: TcpStream, is_accepted: bool) {
         let mut splitter = Splitter::default();
         let mut octets = [0; 4096];
+        // Who connects and says nothing is no generator.
+        let mut may_be_way_back = is_accepted;
         while let Ok(count @ 1..) = stream.read(&mut octets) {
             for command in splitter.push(octets.get(..count).unwrap_or_default()) {
+                if std::mem::take(&mut may_be_way_back)
+                    && let Ok(way_back) = stream.try_clone()
+                {
+                    let accepted = self.accepted.lock();
+                    *accepted.unwrap_or_else(PoisonError::into_inner) = Some(way_back);
+                }
                 if self.sender.send(command).is_err() {
                     return;
                 }
@@ -230,12 +243,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         {
             continue;
         }
-        if let Ok(way_back) = stream.try_clone() {
-            let accepted = shared.accepted.lock();
-            *accepted.unwrap_or_else(PoisonError::into_inner) = Some(way_back);
-        }
         // Where no thread can be had the connection is closed.
-        shared.read_from(stream).ok();
+        shared.read_from(stream, true).ok();
     }
 }
 

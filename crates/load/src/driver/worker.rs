@@ -35,6 +35,9 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const RECORDS_AT_ONCE: usize = 512;
 const OLDEST_RECORD: Duration = Duration::from_secs(1);
 
+/// Commands of other generators that are taken in one turn.
+const COMMANDS_AT_ONCE: usize = 256;
+
 /// The parts of a worker.
 pub(super) struct Parts {
     pub(super) users: Users,
@@ -191,7 +194,7 @@ impl Worker {
                 // What ended is none of what is begun now.
                 self.take_records(now);
             }
-            self.take_commands(now);
+            let has_more_commands = self.take_commands(now);
             // What was due has taken its time.
             let now = Instant::now();
             let engine = &mut self.users.engine;
@@ -222,6 +225,9 @@ impl Worker {
                 if !wait.pause.is_zero() {
                     thread::sleep(wait.pause);
                 }
+            }
+            if has_more_commands {
+                until = Some(now);
             }
             let latest = now + LONGEST_WAIT;
             carrier.turn(
@@ -323,15 +329,22 @@ impl Worker {
         true
     }
 
-    /// Hands on what other generators say. What is for no call begins one, where a script begins so.
-    fn take_commands(&mut self, now: Instant) {
-        let Some(twins) = &self.twins else { return };
-        while let Some(command) = twins.poll() {
+    /// Hands on what other generators say. What is for no call begins one, where a script begins so. Tells whether more may
+    /// have come than is taken at a time.
+    fn take_commands(&mut self, now: Instant) -> bool {
+        let (Some(twins), Some(plan)) = (&self.twins, &self.plan) else {
+            // What comes before the run waits for it.
+            return false;
+        };
+        for _ in 0..COMMANDS_AT_ONCE {
+            let Some(command) = twins.poll() else {
+                return false;
+            };
             let engine = &mut self.users.engine;
             if engine.handle_command(now, &command).is_ok() {
                 continue;
             }
-            let task = self.plan.as_ref().and_then(|plan| plan.tasks.first());
+            let task = plan.tasks.first().filter(|_| self.phase.may_be_called());
             let Some(Task {
                 kind: TaskKind::Script(script),
                 peers,
@@ -356,6 +369,7 @@ impl Worker {
                 self.phase.note_commanded(now);
             }
         }
+        true
     }
 
     fn send_commands(&mut self) -> std::io::Result<()> {

@@ -31,7 +31,6 @@ pub(crate) struct Peer {
 }
 
 impl UdpPort {
-    /// Binds a socket with buffers of `window` bytes.
     /// Sets the type of service, or the traffic class of IPv6, of what is sent.
     pub(crate) fn set_tos(&self, tos: u8, is_ipv6: bool) -> io::Result<()> {
         let socket = SockRef::from(&self.io);
@@ -41,6 +40,7 @@ impl UdpPort {
         }
     }
 
+    /// Binds a socket with buffers of `window` bytes.
     pub(crate) fn bind(address: SocketAddr, window: Option<usize>) -> io::Result<UdpPort> {
         let socket = Socket::new(
             Domain::for_address(address),

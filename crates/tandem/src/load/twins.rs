@@ -8,13 +8,14 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use load::driver::TwinPlan;
 use load::script::Script;
+use sip::Transport;
 
 use crate::target::Target;
 
 /// Where the other generators are.
 #[derive(Args, Debug)]
 pub(super) struct TwinOptions {
-    /// The other generator (SIPp's, too) of a scenario with <sendCmd> and <recvCmd>, as HOST:PORT over TCP (SIPp: -3pcc)
+    /// The other generator (SIPp's, too) of a scenario with sendCmd and recvCmd, as HOST:PORT over TCP (SIPp: -3pcc)
     ///
     /// It is connected to where the scenario sends a command first; otherwise this is the address to listen on.
     #[arg(long, value_name = "TARGET", requires = "scenario", conflicts_with_all = ["master", "slave"],
@@ -65,7 +66,7 @@ impl TwinOptions {
             );
             return Ok(None);
         };
-        let address = resolved(&twin.to_string())?;
+        let address = address_of(twin)?;
         Ok(Some(match script.commands_first() {
             true => TwinPlan {
                 listen: None,
@@ -116,10 +117,43 @@ fn plan_of_several(name: &str, file: &Path, script: &Script) -> anyhow::Result<T
 }
 
 fn resolved(text: &str) -> anyhow::Result<SocketAddr> {
-    let mut addresses = text
+    address_of(&text.parse().map_err(anyhow::Error::msg)?)
+}
+
+fn address_of(target: &Target) -> anyhow::Result<SocketAddr> {
+    ensure!(
+        matches!(target.transport, None | Some(Transport::Tcp)),
+        "\"{target}\": commands to another generator are sent over TCP alone"
+    );
+    let host = target.host().map_err(anyhow::Error::msg)?;
+    let port = target.port.with_context(|| {
+        format!("\"{target}\" has no port: HOST:PORT of another generator is expected")
+    })?;
+    let mut addresses = (host, port)
         .to_socket_addrs()
-        .with_context(|| format!("\"{text}\" is not HOST:PORT of another generator"))?;
+        .with_context(|| format!("cannot find {host}"))?;
     addresses
         .next()
-        .with_context(|| format!("{text} has no address"))
+        .with_context(|| format!("{host} has no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_others_are_found_over_tcp() {
+        for text in ["127.0.0.1:7000", "tcp:127.0.0.1:7000", "[::1]:7000"] {
+            let address = resolved(text).expect(text);
+            assert!(address.ip().is_loopback() && address.port() == 7000);
+        }
+        for (wrong, why) in [
+            ("udp:127.0.0.1:7000", "over TCP alone"),
+            ("127.0.0.1", "no port"),
+            ("127.0.0.1,127.0.0.2:7000", "several hosts"),
+        ] {
+            let error = resolved(wrong).expect_err(wrong).to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
 }

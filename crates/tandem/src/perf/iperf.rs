@@ -62,12 +62,25 @@ pub(crate) fn spelled_out(arguments: Vec<OsString>) -> Result<Vec<OsString>, Str
             ["-h", "--help", "-V", "--version"].contains(first) || is_style(first).is_some();
         first.starts_with('-') && !is_ours
     };
-    if !options.first().is_some_and(is_theirs) {
+    if !first_of(options).as_ref().is_some_and(is_theirs) {
         return Ok(arguments);
     }
     let ours = translated(options)?;
     let all = [*program, "perf"].map(OsString::from).into_iter();
     Ok(all.chain(ours.into_iter().map(OsString::from)).collect())
+}
+
+/// The first one that is not of the style of the output.
+fn first_of<'o>(options: &[&'o str]) -> Option<&'o str> {
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match is_style(option) {
+            None => return Some(option),
+            Some(true) => _ = options.next(),
+            Some(false) => {}
+        }
+    }
+    None
 }
 
 fn translated(options: &[&str]) -> Result<Vec<String>, String> {
@@ -206,6 +219,10 @@ mod tests {
             (
                 "t perf --client h --sctp -B 10.0.0.1 -t5 --parallel=4 -R -i 1",
                 "t perf client sctp:h --seconds 5 --parallel 4 --reverse --address 10.0.0.1",
+            ),
+            (
+                "t perf --color never --quiet -c h",
+                "t perf client tcp:h --color never --quiet",
             ),
             (
                 "t perf -c h -J --bidir -O 1 -S 0x10 --quiet",

@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| crate::values::count(text, 1..=1024).map(|tests| tests as usize))]
     max_tests: usize,
 
-    /// End after one test
+    /// End after one test, or after both of a client with --bidir
     #[arg(long)]
     one_off: bool,
 
@@ -118,6 +118,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let parent_gone = parent_gone(arguments.child);
     tokio::pin!(parent_gone);
+    // A client may have two at a time (--bidir).
+    let (mut running, mut has_failed) = (0_usize, false);
     let status = loop {
         let event = tokio::select! {
             event = server.next() => event?,
@@ -125,11 +127,18 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             () = &mut parent_gone => return Ok(ExitCode::SUCCESS),
         };
         print_line(&describe(&event));
-        if let (ServerEvent::Ended { error, .. }, true) = (event, arguments.one_off) {
-            break match error {
-                None => ExitCode::SUCCESS,
-                Some(_) => ExitCode::FAILURE,
-            };
+        match event {
+            ServerEvent::Began { .. } => running += 1,
+            ServerEvent::Ended { error, .. } => {
+                running = running.saturating_sub(1);
+                has_failed |= error.is_some();
+                if arguments.one_off && running == 0 {
+                    break match has_failed {
+                        false => ExitCode::SUCCESS,
+                        true => ExitCode::FAILURE,
+                    };
+                }
+            }
         }
     };
     server.close().await;

@@ -3,6 +3,8 @@
 use clap::Args;
 use phone::{MediaConfig, Srtp, SrtpKeys};
 
+use crate::values::duration;
+
 /// They are named as in `[media]` of `phone.toml`, and count more.
 #[derive(Args, Debug)]
 pub(crate) struct MediaArguments {
@@ -23,13 +25,19 @@ pub(crate) struct MediaArguments {
     #[arg(long)]
     ice: bool,
 
-    /// Report a call in which no RTP or RTCP has arrived for this many seconds; 0: never [default: 30]
-    #[arg(long, value_name = "SECONDS")]
+    /// Report a call in which no RTP or RTCP has arrived for so long, in whole seconds; 0: never [default: 30]
+    #[arg(long, value_name = "TIME", value_parser = whole_seconds)]
     rtp_timeout: Option<u64>,
 
     /// Hang up a call that --rtp-timeout reports
     #[arg(long)]
     rtp_timeout_hangup: bool,
+}
+
+/// Reads a time, and rounds it up: 0 has a meaning of its own.
+fn whole_seconds(text: &str) -> Result<u64, String> {
+    let time = duration(text)?;
+    Ok(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }
 
 impl MediaArguments {

@@ -29,6 +29,14 @@ impl Ua {
         let refuse = |ua: &mut Ua, status, reason| {
             ua.respond(now, transaction, &flow, &request, status, reason);
         };
+        // It has come another way already (RFC 3261 section 8.2.2.2).
+        let is_same = |call: &Call| match &call.stage {
+            Stage::Ringing(ringing) => is_merged(&ringing.invite, &request),
+            Stage::Calling(_) | Stage::Up => false,
+        };
+        if self.calls.values().any(is_same) {
+            return refuse(self, 482, "Loop Detected");
+        }
         let Some(account) = self.account_of(&request) else {
             return refuse(self, 404, "Not Found");
         };
@@ -433,4 +441,11 @@ impl Ua {
             },
         }
     }
+}
+
+/// Whether two requests are one that was forked.
+fn is_merged(before: &Message, request: &Message) -> bool {
+    before.call_id() == request.call_id()
+        && before.from_tag() == request.from_tag()
+        && before.cseq() == request.cseq()
 }

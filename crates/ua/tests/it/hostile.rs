@@ -286,3 +286,22 @@ fn an_early_dialog_is_replaced_by_who_began_it_only() {
     assert_eq!(network.end_of(alice, ringing), Some(&EndReason::Remote));
     assert_eq!(network.requests(Method::Cancel).len(), 1);
 }
+
+/// RFC 3261 section 8.2.2.2: a request that a proxy has forked, and that has come two ways, rings once.
+#[test]
+fn an_invite_that_comes_two_ways_rings_once() {
+    let (mut network, _, bob) = two(9);
+    let mallory = network.script(Box::new(|_| Vec::new()));
+    for branch in ["one", "other"] {
+        let via = format!("SIP/2.0/UDP {mallory};branch=z9hG4bK{branch}");
+        let mut invite = request(Method::Invite, mallory, bob, 1);
+        invite.replace(Name::Via, via);
+        network.inject(mallory, bob.address, invite.to_bytes());
+    }
+    network.run(SECOND);
+    let events = network.of(bob);
+    let incoming = events.iter();
+    let incoming = incoming.filter(|event| matches!(event, UaEvent::Incoming { .. }));
+    assert_eq!(incoming.count(), 1);
+    assert!(statuses(&network, "hostile1").contains(&482));
+}

@@ -73,14 +73,21 @@ impl Script {
     }
 
     fn analyze(&self) -> (Vec<Session>, Results) {
-        let mut reader = Reader::open(&self.file[..], 0).expect("a capture");
+        self.analyze_copies(1)
+    }
+
+    /// As if so many hosts had captured the same.
+    fn analyze_copies(&self, copies: usize) -> (Vec<Session>, Results) {
         let mut analysis = Analysis::new(&Options::default());
         let mut sessions = Vec::new();
         let mut each = |session: &Session| sessions.push(session.clone());
-        while reader
-            .step(&mut |event| analysis.observe(&event, &mut each))
-            .expect("it reads")
-        {}
+        for file in 0..copies {
+            let mut reader = Reader::open(&self.file[..], file).expect("a capture");
+            while reader
+                .step(&mut |event| analysis.observe(&event, &mut each))
+                .expect("it reads")
+            {}
+        }
         let results = analysis.finish(&mut each);
         (sessions, results)
     }
@@ -112,6 +119,20 @@ fn streams(sessions: &[Session]) -> &[RtpStream] {
         panic!("{sessions:?}");
     };
     &session.rtp
+}
+
+/// Files of the caller's host and of the callee's have the same packets.
+#[test]
+fn a_stream_is_followed_in_one_file() {
+    let mut script = call();
+    for number in 0..10_u16 {
+        let time = 200_000 + u32::from(number) * 20_000;
+        script.rtp(time, "192.0.2.1:4000", "192.0.2.2:6000", number, 7);
+    }
+    let (sessions, _) = script.analyze_copies(2);
+    let all = sessions.iter().flat_map(|session| &session.rtp);
+    let counts: Vec<_> = all.map(|it| (it.packets, it.duplicates)).collect();
+    assert_eq!(counts, [(10, 0)]);
 }
 
 #[test]

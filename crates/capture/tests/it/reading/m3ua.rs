@@ -96,7 +96,7 @@ fn what_is_in_fragments_or_sent_again_is_one_message() {
         beginning: false,
         ..whole(2, 3, tail)
     };
-    let packets: Vec<Vec<u8>> = [first.clone(), last.clone(), first, last]
+    let packets: Vec<Vec<u8>> = [first, last, first, last]
         .into_iter()
         .map(|data| {
             let sctp = packet_of([1000, 2905], &[Chunk::Data(data)]);

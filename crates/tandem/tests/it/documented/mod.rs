@@ -138,6 +138,7 @@ fn commands_of_the_pages_on_sctp_and_flood_are_accepted() {
         "docs/flood.md",
         "docs/m3ua.md",
         "docs/phone.md",
+        "docs/phones.md",
         "docs/loss-recovery.md",
         "docs/multipath.md",
     ]);

@@ -366,7 +366,7 @@ pub(super) const TABLE: &[Entry] = &[
     run("tandem net exec client -- ping -c 3 server").change(&[("-c 3", "-c 1")]).after(ROUTER),
     run("tandem net exec client -- bash").after(ROUTER).input("exit\n"),
     parsed(
-        "tandem net exec server -- tandem perf server --listen tcp:0.0.0.0 &",
+        "tandem net exec server -- tandem perf server --listen tcp:0.0.0.0",
         "it runs until its terminal interrupts it",
     ),
     run("tandem net exec client -- tandem perf client tcp:server --seconds 5")

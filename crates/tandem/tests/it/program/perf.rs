@@ -552,7 +552,7 @@ fn arguments_that_make_no_sense_are_named() {
             "--scheduler",
         ),
         (
-            vec!["client", "sctp:127.0.0.1", "--lifetime", "5"],
+            vec!["client", "sctp:127.0.0.1", "--lifetime", "5 parsecs"],
             "--lifetime",
         ),
         (vec!["client", "tcp:127.0.0.1", "--over", "ip"], "--over"),
@@ -938,19 +938,67 @@ fn iperf3_has_the_same_names() {
     }
 }
 
+/// Both directions of a client are served before the server ends.
+#[test]
+fn one_off_serves_both_directions() {
+    let mut server = Server::start(&["--one-off"]);
+    let options = ["--seconds", "1", "--bitrate", "1M", "--bidir"];
+    let output = server.client("sctp", &options).output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(server.peer.wait(LONG).success());
+}
+
 /// What came in the omitted time is in no figure.
 #[test]
 fn the_beginning_can_be_omitted() {
     let server = Server::start(&[]);
-    let options = ["--seconds", "2", "--omit", "1s", "--bitrate", "1M"];
-    let document = server.measure("udp", &options);
-    let run = run(&document);
-    // A megabit a second for two of three seconds.
-    let bytes = run["received"]["bytes"].as_f64().expect("a number");
-    assert!((200_000.0..300_000.0).contains(&bytes), "{run}");
-    let seconds = run["seconds"].as_f64().expect("a number");
-    assert!((1.5..2.5).contains(&seconds), "{run}");
-    assert_eq!(document["parameters"]["omit_seconds"], 1.0);
+    let options = [
+        "--seconds",
+        "2",
+        "--omit",
+        "1s",
+        "--bitrate",
+        "1M",
+        "--reverse",
+    ];
+    // In either direction.
+    for options in [&options[..6], &options] {
+        let document = server.measure("udp", options);
+        let run = run(&document);
+        // A megabit a second for two of three seconds.
+        for side in ["sent", "received"] {
+            let bytes = run[side]["bytes"].as_f64().expect("a number");
+            assert!((200_000.0..300_000.0).contains(&bytes), "{side}: {run}");
+        }
+        let seconds = run["seconds"].as_f64().expect("a number");
+        assert!((1.5..2.5).contains(&seconds), "{run}");
+        assert_eq!(document["parameters"]["omit_seconds"], 1.0);
+    }
+}
+
+/// An interval is a little longer than a second, also the last one that is omitted.
+#[test]
+fn iperf3_is_told_which_intervals_are_omitted() {
+    let server = Server::start(&[]);
+    let port = server.port("tcp").to_string();
+    let output = tandem()
+        .args(["perf", "-c", "127.0.0.1", "-p", &port, "-J", "-P", "2"])
+        .args(["-t", "2", "-O", "1", "-b", "1M"])
+        .output()
+        .expect("it runs");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let intervals = document["intervals"].as_array().expect("a list");
+    let omitted = intervals
+        .iter()
+        .map(|interval| &interval["sum"]["omitted"])
+        .filter(|omitted| **omitted == true);
+    assert_eq!(omitted.count(), 1, "{document}");
+    // All streams together are as fast as their sum, whatever is left out.
+    let rate = |value: &Value| value["bits_per_second"].as_f64().expect("a number");
+    let streams = document["end"]["streams"].as_array().expect("a list");
+    let of_streams: f64 = streams.iter().map(|one| rate(&one["receiver"])).sum();
+    let sum = rate(&document["end"]["sum_received"]);
+    assert!((0.7..1.3).contains(&(of_streams / sum)), "{document}");
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn strangers_are_not_flooded_and_nonsense_is_refused() {
     let said = text(&output);
     assert!(!said.contains("experiment"), "{said}");
     fails(&["send", "udp:127.0.0.1:1"], 1, "Connection refused");
-    fails(&["send", "quic"], 2, "is not valid");
+    fails(&["send", "quic"], 2, "names no transport");
     fails(&["send", "udp", "--size", "20"], 2, "takes from 40");
     fails(&["send", "udp", "--size", "65500"], 2, "to 65491");
     fails(&["send", "udp", "--encryption", "rot13"], 2, "des-cfb");

@@ -1,7 +1,8 @@
 //! SIPp's third party call control, with SIPp as the other side.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -196,6 +197,47 @@ fn generators_have_names() {
     }
 }
 
+/// It is no generator, and what is meant for one does not go to it.
+#[test]
+fn whoever_connects_and_says_nothing_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let scenario = "<scenario><recvCmd/>\
+        <sendCmd><![CDATA[\nCall-ID: [call_id]\nFrom: b\n\n]]></sendCmd><send><![CDATA[\n\
+        OPTIONS sip:[service]@[remote_ip]:[remote_port] SIP/2.0\n\
+        Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]\n\
+        From: <sip:a@[local_ip]>;tag=[call_number]\n\
+        To: <sip:b@[remote_ip]>\n\
+        Call-ID: [call_id]\n\
+        CSeq: 1 OPTIONS\n\
+        Content-Length: 0\n\n]]></send></scenario>";
+    fs::write(directory.path().join("b.xml"), scenario).expect("written");
+    let callee = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = callee.local_addr().expect("bound").port();
+    let twin = format!("127.0.0.1:{}", free_tcp_port());
+    let options = ["-3pcc", &twin, "--duration", "4s"];
+    let mut peer = ours(directory.path(), "b", port, &options);
+    let mut connected = None;
+    assert!(wait_until(LIMIT, || {
+        connected = TcpStream::connect(&twin).ok();
+        connected.is_some()
+    }));
+    let mut generator = connected.expect("a connection");
+    generator.set_read_timeout(Some(LIMIT)).expect("a time");
+    for call in ["1@a", "2@a", "3@a"] {
+        drop(TcpStream::connect(&twin).expect("a connection"));
+        let command = format!("Call-ID: {call}\r\nFrom: a\r\n\r\n\x1b");
+        generator.write_all(command.as_bytes()).expect("written");
+        let (mut answer, mut octets) = (String::new(), [0; 1024]);
+        while !answer.contains(call) {
+            let count = generator.read(&mut octets).expect("an answer");
+            assert!(count > 0, "{}", peer.output());
+            answer.push_str(&String::from_utf8_lossy(&octets[..count]));
+        }
+    }
+    let status = peer.wait(LIMIT);
+    assert_ne!(status.code(), Some(255), "{}", peer.output());
+}
+
 #[test]
 fn a_scenario_with_commands_needs_another_generator() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -226,4 +268,16 @@ fn a_run_in_the_background_is_left_to_itself() {
     assert!(said.starts_with("Background mode - PID=["), "{said}");
     let is_written = || fs::metadata(&json).is_ok_and(|file| file.len() > 0);
     assert!(wait_until(LIMIT, is_written));
+}
+
+#[test]
+fn a_run_that_cannot_begin_is_not_left_in_the_background() {
+    let output = tandem()
+        .args(["load", "calls", "-bg", "--via", "127.0.0.1"])
+        .args(["-sf", "there-is-no-such-scenario.xml"])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(255), "{said}");
+    assert!(said.contains("without --detach"), "{said}");
 }
