@@ -90,12 +90,9 @@ fn translated(options: &[&str]) -> Result<Vec<String>, String> {
     while let Some(option) = options.next() {
         if let Some(has_value) = is_style(option) {
             rest.push((*option).to_owned());
-            rest.extend(
-                options
-                    .next()
-                    .filter(|_| has_value)
-                    .map(|value| (*value).to_owned()),
-            );
+            if has_value {
+                rest.extend(options.next().map(|value| (*value).to_owned()));
+            }
             continue;
         }
         let (meaning, attached) = meaning_of(option)?;

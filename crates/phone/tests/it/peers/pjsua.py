@@ -77,6 +77,16 @@ class Account(pjsua2.Account):
         Call(self, prm.callId).answer(answer)
 
 
+def in_turn(change):
+    """Changes a session. PJSIP refuses that until the ACK to the change before has come."""
+    for _ in range(100):
+        try:
+            return change()
+        except pjsua2.Error:
+            endpoint.libHandleEvents(50)
+    return change()
+
+
 transport, port, played, directory, codec, media, user, domain, server, password = sys.argv[1:]
 endpoint = pjsua2.Endpoint()
 endpoint.libCreate()
@@ -127,10 +137,10 @@ while True:
     elif command == "digits":
         Call.all[-1].dialDtmf(words[0])
     elif command == "hold":
-        Call.all[-1].setHold(parameters)
+        in_turn(lambda: Call.all[-1].setHold(parameters))
     elif command == "resume":
         parameters.opt.flag = pjsua2.PJSUA_CALL_UNHOLD
-        Call.all[-1].reinvite(parameters)
+        in_turn(lambda: Call.all[-1].reinvite(parameters))
     elif command == "transfer":
         Call.all[-1].xfer(words[0], parameters)
 Call.all.clear()
