@@ -140,7 +140,8 @@ pub struct AssociationConfig {
     /// How far above the cumulative TSN one may be to be taken; at most 32,767, so that stream
     /// sequence numbers stay comparable.
     pub max_tsn_distance: u16,
-    /// Runs of received TSNs between holes that an association keeps.
+    /// Runs of received TSNs between holes that an association keeps. A SACK reports as many as fit into it, the lowest
+    /// ones; by default there may be as many as `max_tsn_distance` allows.
     pub max_gap_ack_blocks: usize,
     /// Duplicate TSNs that are listed in a SACK, at most; further ones are counted only.
     pub max_duplicate_tsns: usize,
@@ -273,7 +274,7 @@ impl Default for AssociationConfig {
             sender_dry_events: false,
             max_received_messages: 1 << 15,
             max_tsn_distance: 32_767,
-            max_gap_ack_blocks: 1024,
+            max_gap_ack_blocks: 16_384,
             max_duplicate_tsns: 16,
             max_peer_addresses: 16,
             extensions: Extensions::NONE,

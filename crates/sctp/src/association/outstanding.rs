@@ -312,7 +312,7 @@ impl OutstandingData {
             .collect()
     }
 
-    /// The lowest TSN marked for retransmission.
+    /// The lowest TSN marked for retransmission, if the peer would have reported it.
     pub(crate) fn next_lost(&mut self) -> Option<(Tsn, &MessageFragment)> {
         while let Some(tsn) = self.lost.front().copied() {
             let index = tsn.distance_from(self.first) as usize;
@@ -322,7 +322,8 @@ impl OutstandingData {
                     .get(index)
                     .is_some_and(|chunk| matches!(chunk.state, ChunkState::Lost(_)));
             if is_lost {
-                return self.chunks.get(index).map(|chunk| (tsn, &chunk.fragment));
+                let chunk = self.chunks.get(index).filter(|_| self.is_reported(tsn));
+                return chunk.map(|chunk| (tsn, &chunk.fragment));
             }
             self.lost.pop_front();
         }

@@ -654,9 +654,12 @@ impl Sender {
             let earliest = self.is_earliest_on(tsn, path);
             let is_new_here = self.outstanding.last_path(tsn) != Some(path);
             self.copies.retransmitted(tsn, path);
+            self.confirm_loss(now, tsn, paths, config);
             match self.outstanding.retransmit(now, tsn, path) {
                 Some(Loss::Timeout) => counts.retransmitted_by_timeout += 1,
-                Some(Loss::FastRetransmit | Loss::Rack) => counts.retransmitted_fast += 1,
+                Some(Loss::FastRetransmit | Loss::Rack | Loss::Unreported) => {
+                    counts.retransmitted_fast += 1
+                }
                 Some(Loss::Probe) => {
                     counts.retransmitted_fast += 1;
                     counts.probes += 1;

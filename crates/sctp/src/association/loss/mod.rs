@@ -26,6 +26,9 @@ pub(crate) enum Loss {
     FastRetransmit,
     /// Something that was sent later has arrived (RFC 8985 section 6.2).
     Rack,
+    /// The same, but the peer may have had no room to report it: it has left the flight, and is lost only if it is not
+    /// reported when there is room.
+    Unreported,
     /// It is not known to be lost: it goes again as a tail loss probe (RFC 8985 section 7.3).
     Probe,
 }

@@ -28,7 +28,11 @@ impl OutstandingData {
             self.lost_chunk(*tsn)
                 .is_some_and(|chunk| chunk.next_path == path)
         };
-        self.lost.iter().copied().find(is_there)
+        self.lost
+            .iter()
+            .copied()
+            .take_while(|tsn| self.is_reported(*tsn))
+            .find(is_there)
     }
 
     fn lost_chunk(&self, tsn: Tsn) -> Option<&OutstandingChunk> {

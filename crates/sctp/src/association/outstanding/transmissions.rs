@@ -8,7 +8,28 @@ use crate::association::loss::rack_tlp::Transmission;
 use crate::association::path_id::PathId;
 use crate::packet::Tsn;
 
+/// A SACK with so many Gap Ack Blocks may leave others out: Linux sends 16 at most (SCTP_MAX_GABS), others as many as fit
+/// into a packet (RFC 9260 section 3.3.4).
+const LEAST_FULL_REPORT: usize = 16;
+
 impl OutstandingData {
+    /// Whether the last SACK would report the chunk `tsn` if it had arrived. Beyond the last Gap Ack Block of many there may
+    /// have been no room: chunks that left later being acknowledged says that it is no more in flight (RFC 8985 section 6),
+    /// not that it is lost.
+    pub(crate) fn is_reported(&self, tsn: Tsn) -> bool {
+        let is_full = self.acknowledged.len() >= LEAST_FULL_REPORT;
+        let last = self.acknowledged.last().filter(|_| is_full);
+        last.is_none_or(|last| tsn <= self.first + last.last)
+    }
+
+    /// The last transmission of a chunk that left the flight when there may have been no room to report it, and its path.
+    pub(crate) fn unreported(&self, tsn: Tsn) -> Option<(PathId, Transmission)> {
+        let chunk = self.chunks.get(tsn.distance_from(self.first) as usize)?;
+        let sent = chunk.sent;
+        (chunk.state == ChunkState::Lost(Loss::Unreported))
+            .then_some((chunk.path, Transmission { tsn, sent }))
+    }
+
     /// Whether a transmission on `path` is the last one of its chunk, and neither acknowledged nor taken
     /// for lost.
     pub(crate) fn is_in_flight(&self, transmission: Transmission, path: PathId) -> bool {

@@ -310,6 +310,10 @@ impl Sender {
         while let Some(lost) = rack.next_lost(id, now, path.srtt(), |transmission| {
             outstanding.is_in_flight(transmission, id)
         }) {
+            if !outstanding.is_reported(lost.tsn) {
+                path.chunk_left_flight(outstanding.lose(lost.tsn, Loss::Unreported, id));
+                continue;
+            }
             is_lost = true;
             path.chunk_left_flight(outstanding.lose(lost.tsn, Loss::Rack, id));
             if rack.chunk_lost(id, now, lost, Loss::Rack, !is_reduced) {
@@ -325,6 +329,27 @@ impl Sender {
         if path.flight() == 0 && self.forward_tsn.path() != Some(id) {
             // What it waited for is to be sent again. A FORWARD-TSN still waits (RFC 3758 section 3.5, rule C5).
             path.stop_t3_rtx();
+        }
+    }
+
+    /// A chunk goes again that left the flight when the peer may have had no room to report it: by now it had, and the
+    /// chunk is lost.
+    pub(super) fn confirm_loss(
+        &mut self,
+        now: Instant,
+        tsn: Tsn,
+        paths: &mut Paths,
+        config: &AssociationConfig,
+    ) {
+        let (Some(rack), Some((id, transmission))) =
+            (&mut self.rack, self.outstanding.unreported(tsn))
+        else {
+            return;
+        };
+        if rack.chunk_lost(id, now, transmission, Loss::Rack, true)
+            && let Some((path, coupled)) = paths.get_mut_coupled(id, now)
+        {
+            path.loss_detected(now, path.flight(), coupled, config);
         }
     }
 

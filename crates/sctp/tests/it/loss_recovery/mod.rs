@@ -1,6 +1,7 @@
 //! Loss detection and recovery beyond RFC 9260: RACK-TLP (RFC 8985), Early Retransmit (RFC 5827), F-RTO
 //! (RFC 5682), RTO Restart (RFC 7765), thin streams, and the profile for signalling.
 
+mod long_reports;
 mod paths;
 mod probes;
 mod rack;

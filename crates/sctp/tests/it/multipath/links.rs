@@ -64,6 +64,8 @@ pub(crate) struct Links {
     ids: [Option<AssociationId>; 2],
     /// Bytes that the client sent on each link.
     pub(crate) sent: Vec<usize>,
+    /// Packets of the client that no link carried.
+    pub(crate) dropped: u64,
     pub(crate) is_up: Vec<bool>,
 }
 
@@ -96,6 +98,7 @@ impl Links {
             rng: ChaCha12Rng::seed_from_u64(seed + 1000),
             ids: [None; 2],
             sent: vec![0; specs.len()],
+            dropped: 0,
             is_up: vec![true; specs.len()],
         };
         links.connect();
@@ -156,12 +159,13 @@ impl Links {
         }
         let busy = &mut self.busy[host][net];
         let start = (*busy).max(self.now);
-        if start - self.now > spec.queue || !self.is_up[net] {
-            return;
+        let has_room = start - self.now <= spec.queue && self.is_up[net];
+        if has_room {
+            *busy = start + Duration::from_secs_f64(size as f64 * 8.0 / spec.bits_per_second);
         }
-        let leaves = start + Duration::from_secs_f64(size as f64 * 8.0 / spec.bits_per_second);
-        *busy = leaves;
-        if spec.loss > 0.0 && self.rng.random_bool(spec.loss) {
+        let leaves = *busy;
+        if !has_room || spec.loss > 0.0 && self.rng.random_bool(spec.loss) {
+            self.dropped += u64::from(host == CLIENT);
             return;
         }
         self.count += 1;

@@ -1,6 +1,6 @@
 //! Concurrent multipath transfer: data over several paths at a time.
 
-mod links;
+pub(crate) mod links;
 
 mod fairness;
 mod goals;
