@@ -215,6 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rtcp_xr::tests::metrics;
 
     fn report() -> Report {
         Report {
@@ -267,29 +268,7 @@ mod tests {
 
     #[test]
     fn metrics_are_read_as_they_were_written() {
-        let metrics = VoipMetrics {
-            ssrc: 2,
-            loss_rate: 12,
-            discard_rate: 13,
-            burst_density: 84,
-            gap_density: 10,
-            burst_duration: 120,
-            gap_duration: 520,
-            round_trip_delay: 35,
-            end_system_delay: 60,
-            signal_level: -18,
-            noise_level: -60,
-            residual_echo_return_loss: rtcp_xr::UNAVAILABLE,
-            gmin: rtcp_xr::GMIN,
-            r_factor: 88,
-            external_r_factor: rtcp_xr::UNAVAILABLE,
-            mos_lq: 42,
-            mos_cq: 41,
-            receiver_configuration: 0xf0,
-            jitter_buffer_nominal: 40,
-            jitter_buffer_maximum: 300,
-            jitter_buffer_absolute_maximum: 65_535,
-        };
+        let metrics = metrics(2);
         let mut octets = Vec::new();
         write(&mut octets, &report(), "x", Some(&metrics), true);
         let compound = Compound::read(&octets).unwrap();

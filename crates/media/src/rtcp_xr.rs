@@ -247,7 +247,7 @@ pub fn fraction(part: u64, whole: u64) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -328,7 +328,7 @@ mod tests {
             receiver_configuration: 0xf0,
             jitter_buffer_nominal: 40,
             jitter_buffer_maximum: 300,
-            jitter_buffer_absolute_maximum: 300,
+            jitter_buffer_absolute_maximum: 65_535,
         }
     }
 

@@ -1,11 +1,13 @@
 //! What a call costs and how late it is heard: two phones on loopback, one of which sends back what it hears.
 //!
 //! `cargo run -p phone --example measure [SECONDS]` prints for each codec, with and without SRTP: the delay from mouth to ear,
-//! the processor's time of one side of a call, jitter and losses.
+//! the processor's time of one side of a call, jitter and losses; and the processor's time of echo cancellation, which a
+//! call with a sound card needs besides.
 
 use std::time::Duration;
 
 use media::codec::Codec;
+use media::echo_canceller::EchoCanceller;
 use media::wav::{self, Sound};
 use phone::{CallQuality, Command, Phone, PhoneConfig, PhoneEvent, Source, Srtp};
 use tokio::sync::mpsc::Receiver;
@@ -41,7 +43,29 @@ fn main() -> Result<(), Problem> {
             );
         }
     }
+    println!("\necho cancellation at  processor");
+    for rate in [8_000, 16_000, 48_000] {
+        println!("{rate:>17} Hz {:>8.2} %", echo_cancellation(rate)? * 100.0);
+    }
     Ok(())
+}
+
+/// The part of a processor that the canceller needs while both sides speak.
+fn echo_cancellation(rate: u32) -> Result<f64, Problem> {
+    const PLAYED_RATE: u32 = 16_000;
+    const SECONDS: u32 = 20;
+    let mut canceller = EchoCanceller::new(PLAYED_RATE, rate);
+    let played = clicks(PLAYED_RATE, SECONDS.into()).samples;
+    let captured = clicks(rate, SECONDS.into()).samples;
+    let mut clean = Vec::new();
+    let before = processor_time()?;
+    let turns = played.chunks(PLAYED_RATE as usize / 50);
+    for (played, captured) in turns.zip(captured.chunks(rate as usize / 50)) {
+        canceller.play(played);
+        canceller.capture(captured, &mut clean);
+    }
+    let spent = processor_time()? - before;
+    Ok(spent.as_secs_f64() / f64::from(SECONDS))
 }
 
 struct Measured {

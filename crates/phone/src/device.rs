@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use media::echo_canceller::EchoCanceller;
 use media::resample::RateConverter;
 use media::tones::ToneGenerator;
 use media::wav::{self, Sound};
 
 use crate::device_error::DeviceError;
+use crate::played::{self, PlayedReader};
 use crate::sound_card::{self, Microphone};
 
 /// The longest file that is played.
@@ -63,8 +65,8 @@ impl Source {
         Ok(Source::Sound(sound))
     }
 
-    /// Plays it at a rate.
-    pub(crate) fn player(&self, sample_rate: u32) -> Player {
+    /// Plays it at a rate. What is `played` beside a microphone is taken out of what it captures.
+    pub(crate) fn player(&self, sample_rate: u32, played: Option<PlayedReader>) -> Player {
         match self {
             Source::Null => Player::Null,
             Source::Tone(hertz) => Player::Tone(ToneGenerator::steady(*hertz, sample_rate)),
@@ -79,6 +81,10 @@ impl Source {
                     microphone,
                     converted: RateConverter::default(),
                     sample_rate,
+                    echo: played.map(|played| Echo {
+                        played,
+                        canceller: EchoCanceller::new(played::RATE, sample_rate),
+                    }),
                     waiting: Vec::new(),
                 })
             }
@@ -100,8 +106,16 @@ pub(crate) enum Player {
         microphone: Microphone,
         converted: RateConverter,
         sample_rate: u32,
+        echo: Option<Echo>,
         waiting: Vec<i16>,
     },
+}
+
+/// What a microphone captures of the speaker beside it.
+#[derive(Debug)]
+pub(crate) struct Echo {
+    played: PlayedReader,
+    canceller: EchoCanceller,
 }
 
 impl Player {
@@ -119,11 +133,19 @@ impl Player {
                 microphone,
                 converted,
                 sample_rate,
+                echo,
                 waiting,
             } => {
                 let from = microphone.sample_rate();
                 let taken = microphone.take(count * from as usize / (*sample_rate).max(1) as usize);
-                waiting.append(&mut converted.next(&taken, from, *sample_rate));
+                let mut captured = converted.next(&taken, from, *sample_rate);
+                match echo {
+                    Some(Echo { played, canceller }) => {
+                        canceller.play(&played.take());
+                        canceller.capture(&captured, waiting);
+                    }
+                    None => waiting.append(&mut captured),
+                }
                 let rest = waiting.split_off(count.min(waiting.len()));
                 let mut recorded = std::mem::replace(waiting, rest);
                 recorded.resize(count, 0);
@@ -232,7 +254,7 @@ mod tests {
         recorder.write(&[3], 8_000).unwrap();
         recorder.finish().unwrap();
         let source = Source::open(&format!("file:{}", path.display())).unwrap();
-        let mut player = source.player(8_000);
+        let mut player = source.player(8_000, None);
         let mut played = Vec::new();
         assert!(!player.play(2, &[], &mut played));
         assert!(player.play(2, &[], &mut played), "this was its end");
@@ -257,7 +279,9 @@ mod tests {
     #[test]
     fn an_echo_is_what_was_heard() {
         let mut played = Vec::new();
-        Source::Echo.player(8_000).play(3, &[7, 8], &mut played);
+        Source::Echo
+            .player(8_000, None)
+            .play(3, &[7, 8], &mut played);
         assert_eq!(played, [7, 8, 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! How media are protected, found and missed: `[media]` of `phone.toml`, and options of the same names.
+//! How media are protected, found and missed, and cleared of echoes: `[media]` of `phone.toml`, and options of the same names.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub struct MediaConfig {
     pub sdes_in_clear: bool,
     /// Paths are checked by ICE (RFC 8445) when the other side does it, too.
     pub ice: bool,
+    /// What a sound card plays is taken out of what its microphone captures.
+    pub echo_cancellation: bool,
     /// Seconds without a packet of the other side after which the call is told of; 0: never.
     pub rtp_timeout: u64,
     /// Such a call is hung up.
@@ -54,6 +56,7 @@ impl Default for MediaConfig {
             srtp_keys: SrtpKeys::default(),
             sdes_in_clear: false,
             ice: false,
+            echo_cancellation: true,
             rtp_timeout: 30,
             rtp_timeout_hangup: false,
         }
@@ -75,6 +78,11 @@ impl MediaConfig {
             (_, SrtpKeys::Sdes) => signalling_is_encrypted || self.sdes_in_clear,
         };
         may.then_some(self.srtp_keys)
+    }
+
+    /// Media have to be protected, and no keys may be offered for that.
+    pub(crate) fn cannot_offer_keys(&self, signalling_is_encrypted: bool) -> bool {
+        self.srtp == Srtp::Required && self.offered_keys(signalling_is_encrypted).is_none()
     }
 }
 
@@ -112,6 +120,7 @@ mod tests {
         let config = MediaConfig::default();
         assert_eq!(config.offered_keys(true), Some(SrtpKeys::Sdes));
         assert_eq!(config.offered_keys(false), None);
+        assert!(!config.cannot_offer_keys(false), "it goes without");
         let told = MediaConfig {
             sdes_in_clear: true,
             ..MediaConfig::default()
@@ -131,11 +140,12 @@ mod tests {
 
     #[test]
     fn settings_and_options_have_the_same_words() {
-        let text = "srtp = \"required\"\nsrtp_keys = \"dtls\"\nice = true\nrtp_timeout = 0";
+        let text = "srtp = \"required\"\nsrtp_keys = \"dtls\"\nice = true\nrtp_timeout = 0\necho_cancellation = false";
         let config: MediaConfig = toml::from_str(text).unwrap();
         assert_eq!("required".parse(), Ok(config.srtp));
         assert_eq!("dtls".parse(), Ok(config.srtp_keys));
-        assert!(config.ice && config.silence().is_none());
+        assert!(config.ice && config.silence().is_none() && !config.echo_cancellation);
+        assert!(MediaConfig::default().echo_cancellation);
         assert!("must".parse::<Srtp>().is_err() && "zrtp".parse::<SrtpKeys>().is_err());
         assert!(toml::from_str::<MediaConfig>("srtp = \"must\"").is_err());
         assert!(toml::from_str::<MediaConfig>("zrtp = true").is_err());

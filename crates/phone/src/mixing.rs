@@ -13,10 +13,11 @@ use media::tones::{Country, Tone, ToneGenerator};
 
 use crate::device::Recorder;
 use crate::device_error::DeviceError;
+use crate::played::{Played, PlayedReader};
 use crate::sound_card::{self, SpeakerStream};
 
 /// Samples a second in which calls are mixed.
-const RATE: u32 = 16_000;
+const RATE: u32 = crate::played::RATE;
 /// Samples of a packet time.
 const FRAME: usize = RATE as usize / 50;
 /// Samples that wait for one who is slower: 100 ms. Older ones give way.
@@ -60,6 +61,8 @@ pub(crate) struct Speaker {
     heard: Arc<Mutex<Heard>>,
     country: Country,
     playing: Playing,
+    /// What a device plays, where its echo is to be cancelled.
+    played: Option<Played>,
 }
 
 /// What takes what is heard.
@@ -78,6 +81,7 @@ enum Playing {
 pub(crate) struct SpeakerInput {
     heard: Option<Arc<Mutex<Heard>>>,
     converted: RateConverter,
+    played: Option<Played>,
 }
 
 /// A call's end of a conference.
@@ -97,13 +101,19 @@ struct Heard {
 }
 
 impl Speaker {
-    /// Opens the speaker.
+    /// Opens the speaker. Microphones are told what a device plays where the echo is to be cancelled.
     ///
     /// # Errors
     ///
     /// The output cannot be opened.
-    pub(crate) fn open(output: &Output, country: Country) -> Result<Speaker, DeviceError> {
+    pub(crate) fn open(
+        output: &Output,
+        country: Country,
+        echo_cancellation: bool,
+    ) -> Result<Speaker, DeviceError> {
         let heard = Arc::new(Mutex::new(Heard::default()));
+        let is_device = matches!(output, Output::Device(_));
+        let played = (is_device && echo_cancellation).then(Played::default);
         let playing = match output {
             Output::Null => Playing::Nothing,
             Output::File(path) => {
@@ -117,7 +127,7 @@ impl Speaker {
                 Playing::File(Some((end, thread)))
             }
             Output::Device(name) => {
-                let mut stream = DeviceMix::new(Arc::clone(&heard));
+                let mut stream = DeviceMix::new(Arc::clone(&heard), played.clone());
                 let play = move |count, rate| stream.next(count, rate);
                 Playing::Device {
                     _stream: SpeakerStream::open(name, play)?,
@@ -128,6 +138,7 @@ impl Speaker {
             heard,
             country,
             playing,
+            played,
         })
     }
 
@@ -140,6 +151,7 @@ impl Speaker {
         SpeakerInput {
             heard: self.is_playing().then(|| Arc::clone(&self.heard)),
             converted: RateConverter::default(),
+            played: self.played.clone(),
         }
     }
 
@@ -171,6 +183,11 @@ impl Drop for Speaker {
 }
 
 impl SpeakerInput {
+    /// What the device of this speaker plays from now on; `None` when its echo is not to be cancelled.
+    pub(crate) fn played(&self) -> Option<PlayedReader> {
+        self.played.as_ref().map(Played::reader)
+    }
+
     /// Plays what was heard in a call.
     pub(crate) fn play(&mut self, call: u64, samples: &[i16], rate: u32) {
         let Some(heard) = &self.heard else {
@@ -207,14 +224,16 @@ impl Heard {
 /// What is heard, as a device asks for it by its own clock.
 struct DeviceMix {
     heard: Arc<Mutex<Heard>>,
+    played: Option<Played>,
     converted: RateConverter,
     waiting: VecDeque<i16>,
 }
 
 impl DeviceMix {
-    fn new(heard: Arc<Mutex<Heard>>) -> DeviceMix {
+    fn new(heard: Arc<Mutex<Heard>>, played: Option<Played>) -> DeviceMix {
         DeviceMix {
             heard,
+            played,
             converted: RateConverter::default(),
             waiting: VecDeque::new(),
         }
@@ -225,6 +244,9 @@ impl DeviceMix {
         let mut turns = count * 50 / rate.max(1) as usize + 2;
         while self.waiting.len() < count && turns > 0 {
             let mixed = lock(&self.heard).mix();
+            if let Some(played) = &self.played {
+                played.push(&mixed);
+            }
             self.waiting.extend(self.converted.next(&mixed, RATE, rate));
             turns -= 1;
         }
@@ -378,6 +400,7 @@ mod tests {
         let mut input = SpeakerInput {
             heard: Some(Arc::clone(&heard)),
             converted: RateConverter::default(),
+            played: None,
         };
         input.play(1, &[1; FRAME], RATE);
         assert_eq!(lock(&heard).calls.len(), 1);
@@ -394,7 +417,7 @@ mod tests {
     fn a_device_gets_as_much_as_it_asks_for() {
         for rate in [8_000, 44_100, 48_000] {
             let heard = Arc::new(Mutex::new(Heard::default()));
-            let mut mix = DeviceMix::new(Arc::clone(&heard));
+            let mut mix = DeviceMix::new(Arc::clone(&heard), None);
             let mut played = Vec::new();
             for turn in 0..50 {
                 append(lock(&heard).calls.entry(1).or_default(), &[1_000; FRAME]);

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use media::codec::Codec;
 use media::receiver::StreamFormat;
+use media::sdes::Crypto;
 use media::srtp::MasterKey;
 use media::telephone_event;
 use sip::sdp::{Connection, Direction, Media, Origin, RtpMap, Section, SessionDescription};
@@ -21,7 +22,6 @@ use theirs::{TheirIce, Theirs};
 
 use crate::ice::{Candidate, IceCredentials, IceSession};
 use crate::media_config::{Srtp, SrtpKeys};
-use crate::sdes::Crypto;
 
 /// The payload types that we give to what has no static one.
 const OPUS: u8 = 96;

@@ -42,7 +42,11 @@ impl Phone {
     ///
     /// Why it cannot be.
     pub fn start(config: PhoneConfig) -> Result<(Phone, mpsc::Receiver<PhoneEvent>), PhoneError> {
-        let speaker = Speaker::open(&config.output, config.country)?;
+        let speaker = Speaker::open(
+            &config.output,
+            config.country,
+            config.media.echo_cancellation,
+        )?;
         let (transports, incoming) = Transports::start(config.net.clone())?;
         let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
         let (events, outbox) = mpsc::channel(MAX_EVENTS);

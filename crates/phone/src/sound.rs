@@ -300,7 +300,10 @@ impl Sound {
         let player = match before {
             // What is played goes on.
             Some(before) if before.negotiated.send.codec.sample_rate() == rate => before.player,
-            _ => self.devices.source.player(rate),
+            _ => {
+                let played = self.devices.speaker.played();
+                self.devices.source.player(rate, played)
+            }
         };
         let rate = negotiated.receive.codec.sample_rate();
         self.begin_recording(recorder, Some(rate));

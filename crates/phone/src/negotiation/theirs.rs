@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use media::codec::Codec;
+use media::sdes::Crypto;
 use media::telephone_event;
 use sip::sdp::{Direction, Section, SessionDescription};
 
 use super::{Fingerprint, NegotiationError, Profile, Setup};
 use crate::ice::{Candidate, IceCredentials};
-use crate::sdes::Crypto;
 
 /// Candidates that are looked at.
 const MAX_CANDIDATES: usize = 32;

@@ -3,6 +3,7 @@
 mod associations;
 mod calls;
 mod control;
+mod echo;
 mod outbound;
 mod peers;
 mod phones;

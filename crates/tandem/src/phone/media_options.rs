@@ -25,6 +25,10 @@ pub(crate) struct MediaArguments {
     #[arg(long)]
     ice: bool,
 
+    /// Leave the echo of the speaker in what a microphone captures
+    #[arg(long)]
+    no_echo_cancellation: bool,
+
     /// Report a call in which no RTP or RTCP has arrived for so long, in whole seconds; 0: never [default: 30]
     #[arg(long, value_name = "TIME", value_parser = whole_seconds)]
     rtp_timeout: Option<u64>,
@@ -47,6 +51,7 @@ impl MediaArguments {
         media.srtp_keys = self.srtp_keys.unwrap_or(media.srtp_keys);
         media.sdes_in_clear |= self.sdes_in_clear;
         media.ice |= self.ice;
+        media.echo_cancellation &= !self.no_echo_cancellation;
         media.rtp_timeout = self.rtp_timeout.unwrap_or(media.rtp_timeout);
         media.rtp_timeout_hangup |= self.rtp_timeout_hangup;
     }

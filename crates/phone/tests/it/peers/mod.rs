@@ -12,7 +12,7 @@ mod protected;
 mod python;
 mod registrar;
 mod sipp;
-mod sounds;
+pub(crate) mod sounds;
 mod transcript;
 
 use std::path::{Path, PathBuf};

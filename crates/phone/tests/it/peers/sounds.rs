@@ -80,3 +80,38 @@ pub(crate) fn speech(sample_rate: u32) -> Option<Sound> {
         samples,
     })
 }
+
+/// The level of samples.
+pub(crate) fn decibels(samples: &[i16]) -> f64 {
+    let power: f64 = samples.iter().map(|one| f64::from(*one).powi(2)).sum();
+    10.0 * (power / samples.len().max(1) as f64).max(1e-3).log10()
+}
+
+/// How alike the loudness of both is over time, at the best of delays up to a second: 1 is the same.
+pub(crate) fn likeness(one: &Sound, other: &Sound) -> f64 {
+    const SLOTS_A_SECOND: usize = 50;
+    let envelope = |sound: &Sound| -> Vec<f64> {
+        let slots = sound
+            .samples
+            .chunks(sound.sample_rate as usize / SLOTS_A_SECOND);
+        let loudness = |slot: &[i16]| slot.iter().map(|one| f64::from(*one).abs()).sum();
+        slots.map(loudness).collect()
+    };
+    let (one, other) = (envelope(one), envelope(other));
+    let at = |delay: usize| {
+        let pairs = || one.iter().zip(other.iter().skip(delay));
+        let count = pairs().count().max(1) as f64;
+        let means = pairs().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        let means = (means.0 / count, means.1 / count);
+        let sums = pairs().fold([0.0_f64; 3], |sums, (one, other)| {
+            let (one, other) = (one - means.0, other - means.1);
+            [
+                sums[0] + one * other,
+                sums[1] + one * one,
+                sums[2] + other * other,
+            ]
+        });
+        sums[0] / (sums[1] * sums[2]).sqrt().max(1e-9)
+    };
+    (0..SLOTS_A_SECOND).map(at).fold(0.0, f64::max)
+}

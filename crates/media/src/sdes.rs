@@ -2,21 +2,22 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-use media::srtp::{MasterKey, Suite};
+
+use crate::srtp::{MasterKey, Suite};
 
 /// A line of `a=crypto` with what we support.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Crypto {
+pub struct Crypto {
     /// The line's number; an answer repeats it (RFC 4568 section 5.1.2).
-    pub(crate) tag: u32,
+    pub tag: u32,
     /// The key of the side that wrote the line.
-    pub(crate) key: MasterKey,
+    pub key: MasterKey,
 }
 
 impl Crypto {
     /// Reads the value of a line. `None` when it is not valid, or has something that we do not support: another suite, several
     /// keys, or one of the session parameters that change what is protected (RFC 4568 sections 6.1 and 6.3).
-    pub(crate) fn read(value: &str) -> Option<Crypto> {
+    pub fn read(value: &str) -> Option<Crypto> {
         let mut words = value.split_ascii_whitespace();
         let tag = words.next()?;
         let suite = Suite::named(words.next()?)?;
@@ -30,7 +31,7 @@ impl Crypto {
     }
 
     /// The value of a line.
-    pub(crate) fn write(&self) -> String {
+    pub fn write(&self) -> String {
         let suite = self.key.suite().name();
         let key = STANDARD.encode(self.key.key_and_salt());
         format!("{} {suite} inline:{key}", self.tag)
@@ -88,10 +89,10 @@ fn read_mki(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use media::srtp::{Protector, Unprotector};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::srtp::{Protector, Unprotector};
 
     const KEY: &str = "inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz";
 
