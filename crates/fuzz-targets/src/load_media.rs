@@ -4,7 +4,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use load::media::{Clip, Law, Epoch, Media, Mode, PacketBatch, Remote};
+use load::media::{Clip, Epoch, Law, Media, Mode, PacketBatch, Remote, SrtpKeys};
+use media::srtp::{MasterKey, Suite};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 
@@ -21,12 +22,13 @@ pub fn run(input: &[u8]) {
         ([192, 0, 2, 9], 4000).into(),
     ];
     let calls: Vec<_> = [
-        (Mode::Talk, Some(7)),
-        (Mode::Echo, None),
-        (Mode::Sink, None),
+        (Mode::Talk, Some(7), None),
+        (Mode::Echo, None, None),
+        (Mode::Sink, None, None),
+        (Mode::Echo, Some(8), Some(keys())),
     ]
     .into_iter()
-    .map(|(mode, ssrc)| {
+    .map(|(mode, ssrc, keys)| {
         let call = media.reserve().expect("there is room");
         let remote = Remote {
             rtp: peers[0],
@@ -34,8 +36,9 @@ pub fn run(input: &[u8]) {
             codec: Law::Pcmu,
             ssrc,
             listens: true,
+            needs_keys: false,
         };
-        media.start(now, call, mode, remote);
+        media.start(now, call, mode, remote, keys);
         call
     })
     .collect();
@@ -61,4 +64,14 @@ pub fn run(input: &[u8]) {
     assert!(received <= packets);
     assert_eq!(media.counters().open, 0);
     assert!(media.reserve().is_some());
+}
+
+/// Of a call that is protected.
+fn keys() -> SrtpKeys {
+    let suite = Suite::AesCm128HmacSha1_32;
+    let key = MasterKey::new(suite, &vec![1; suite.key_and_salt_octets()]).expect("its length");
+    SrtpKeys {
+        send: key.clone(),
+        receive: key,
+    }
 }

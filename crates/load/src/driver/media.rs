@@ -4,12 +4,15 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use media::sdes::Crypto;
+
 use super::config::GeneratorConfig;
 use super::error::LoadError;
 use super::setup::local_ip;
 use crate::engine::{CallMedia, LocalMedia};
 use crate::media::{
-    CallId, MediaConfig, MediaPort, MediaReport, MediaStatistics, Mode, Remote, Strays,
+    CallId, MediaConfig, MediaPort, MediaReport, MediaStatistics, Mode, Remote, SrtpKeys, Strays,
+    crypto_of,
 };
 use crate::record::Party;
 use crate::script::MediaAction;
@@ -25,7 +28,8 @@ pub struct MediaTotal {
     pub callers: MediaStatistics,
     /// Calls that our callees answered.
     pub callees: MediaStatistics,
-    /// Calls that were answered, but whose other side has not said where it listens for G.711.
+    /// Calls that were answered, but whose other side has not said where it listens for G.711, or has not agreed on keys in
+    /// a profile that needs them.
     pub undescribed: u64,
     /// Calls whose other side wants to hear at an address whose owner has not agreed, or at our own port.
     pub refused: u64,
@@ -85,6 +89,11 @@ struct Call {
     id: CallId,
     local: LocalMedia,
     remote: Option<Remote>,
+    /// The lines of `a=crypto` in the latest descriptions.
+    our_crypto: Vec<Crypto>,
+    their_crypto: Vec<Crypto>,
+    /// What they have agreed on.
+    keys: Option<SrtpKeys>,
     is_refused: bool,
     is_answered: bool,
     /// What its script has chosen that it does.
@@ -182,13 +191,20 @@ impl Calls {
         }
     }
 
+    /// Offer and answer are there.
+    fn agree(&mut self, call: u32) {
+        if let Some(call) = self.calls.get_mut(&call) {
+            call.keys = SrtpKeys::agreed(&call.our_crypto, &call.their_crypto);
+        }
+    }
+
     /// Begins what can begin: both sides hear from the answer on, callees play from the ACK on, when the caller
     /// surely knows to whom it listens.
     fn start(&mut self, call: u32, is_acknowledged: bool) {
         let Some(call) = self.calls.get(&call) else {
             return;
         };
-        let (Some(media), Some(remote)) = (self.media_of(call.party), call.remote) else {
+        let (Some(media), Some(remote)) = (self.media_of(call.party), call.usable_remote()) else {
             return;
         };
         let mode = match (call.chosen, call.party, media.mode) {
@@ -196,7 +212,15 @@ impl Calls {
             (None, Party::Callee, Mode::Talk) if !is_acknowledged => Mode::Sink,
             (None, _, mode) => mode,
         };
-        media.port.start(call.id, mode, remote);
+        media.port.start(call.id, mode, remote, call.keys.clone());
+    }
+}
+
+impl Call {
+    /// Where its media may go.
+    fn usable_remote(&self) -> Option<Remote> {
+        let has_keys = self.keys.is_some();
+        self.remote.filter(|remote| has_keys || !remote.needs_keys)
     }
 }
 
@@ -218,6 +242,9 @@ impl CallMedia for CallsWithMedia {
                     id,
                     local,
                     remote: None,
+                    our_crypto: Vec::new(),
+                    their_crypto: Vec::new(),
+                    keys: None,
                     is_refused: false,
                     is_answered: false,
                     chosen: None,
@@ -248,6 +275,18 @@ impl CallMedia for CallsWithMedia {
         if let Some(call) = calls.calls.get_mut(&call) {
             call.remote = (!is_refused).then_some(remote);
             call.is_refused = is_refused;
+            call.their_crypto = crypto_of(description);
+        }
+    }
+
+    fn describe_own(&mut self, call: u32, description: &[u8]) {
+        let mut calls = self.lock();
+        let Some(call) = calls.calls.get_mut(&call) else {
+            return;
+        };
+        // Bodies of another kind have no audio, and change nothing.
+        if Remote::read_any(description, false).is_ok() {
+            call.our_crypto = crypto_of(description);
         }
     }
 
@@ -256,6 +295,7 @@ impl CallMedia for CallsWithMedia {
         if let Some(call) = calls.calls.get_mut(&call) {
             call.is_answered = true;
         }
+        calls.agree(call);
         calls.start(call, false);
     }
 
@@ -264,6 +304,10 @@ impl CallMedia for CallsWithMedia {
         let mut calls = self.lock();
         if let (MediaAction::Echo(is_echo), Some(known)) = (action, calls.calls.get_mut(&call)) {
             known.chosen = Some(if *is_echo { Mode::Echo } else { Mode::Sink });
+        }
+        // Early media: a provisional response of ours may have had the answer.
+        if calls.calls.get(&call).is_some_and(|call| !call.is_answered) {
+            calls.agree(call);
         }
         calls.start(call, false);
         let Some(known) = calls.calls.get(&call) else {
@@ -282,7 +326,9 @@ impl CallMedia for CallsWithMedia {
     }
 
     fn acknowledged(&mut self, call: u32) {
-        self.lock().start(call, true);
+        let mut calls = self.lock();
+        calls.agree(call);
+        calls.start(call, true);
     }
 
     fn end(&mut self, call: u32) {
@@ -293,7 +339,7 @@ impl CallMedia for CallsWithMedia {
         let Some(media) = calls.media_of(call.party) else {
             return;
         };
-        if call.is_answered && call.remote.is_some() {
+        if call.is_answered && call.usable_remote().is_some() {
             media.port.stop_sending(call.id);
             let until = Instant::now() + LINGER;
             calls.lingering.push_back((until, call.party, call.id));

@@ -15,7 +15,9 @@ pub trait CallMedia: fmt::Debug + Send {
     fn local(&self, call: u32) -> Option<LocalMedia>;
     /// The other side's description is there, if this is one: the offer or the answer.
     fn describe(&mut self, call: u32, description: &[u8]);
-    /// The call is answered: the 2xx has come, or is sent.
+    /// Our own description is in a message that is sent: the offer or the answer.
+    fn describe_own(&mut self, call: u32, description: &[u8]);
+    /// The call is answered, and both descriptions are there: the 2xx has come, or is sent, or the ACK that has the answer.
     fn answered(&mut self, call: u32);
     /// The callee has the caller's ACK.
     fn acknowledged(&mut self, call: u32);
@@ -60,6 +62,19 @@ impl Media {
         {
             carrier.describe(call, body);
         }
+    }
+
+    /// A message is sent whose body may describe our media. Tells whether it does.
+    pub(super) fn describe_own(&mut self, call: u32, message: &[u8]) -> bool {
+        let Some(carrier) = &mut self.0 else {
+            return false;
+        };
+        let end = memchr::memmem::find(message, b"\r\n\r\n").map(|at| at + 4);
+        let body = end.and_then(|end| message.get(end..)).unwrap_or_default();
+        if !body.is_empty() {
+            carrier.describe_own(call, body);
+        }
+        !body.is_empty()
     }
 
     pub(super) fn answered(&mut self, call: u32) {
@@ -116,6 +131,9 @@ mod tests {
         fn describe(&mut self, call: u32, description: &[u8]) {
             self.note(format!("describe {call} {}", description.len()));
         }
+        fn describe_own(&mut self, call: u32, description: &[u8]) {
+            self.note(format!("describe own {call} {}", description.len()));
+        }
         fn answered(&mut self, call: u32) {
             self.note(format!("answered {call}"));
         }
@@ -134,6 +152,8 @@ mod tests {
         media.begin(1, Party::Callee);
         media.describe(1, b"");
         media.describe(1, b"v=0");
+        media.describe_own(1, b"BYE sip:a SIP/2.0\r\n\r\n");
+        media.describe_own(1, b"INVITE sip:a SIP/2.0\r\n\r\nv=0\r\n");
         media.answered(1);
         media.acknowledged(1);
         media.act(1, &MediaAction::Pause);
@@ -148,7 +168,7 @@ mod tests {
         let told = carrier.0.lock().unwrap().join(", ");
         assert_eq!(
             told,
-            "begin 1 Callee, describe 1 3, answered 1, acknowledged 1, act 1 Pause, end 1"
+            "begin 1 Callee, describe 1 3, describe own 1 5, answered 1, acknowledged 1, act 1 Pause, end 1"
         );
         assert_eq!(media.local(1).map(|local| local.port), Some(4000));
         assert_eq!(media.local(2), None);

@@ -88,6 +88,8 @@ impl Engine {
         if is_callee && begins_dialog {
             self.learn_answered_tag(index, &send.template, start..end);
         }
+        let description = self.transmits.written(start..end);
+        self.media.describe_own(index, description);
         if let Some((contact, body)) = change {
             if let (Some(session), Some(contact)) = (self.sessions.get_mut(index), contact) {
                 session.dialog.replace_target(&contact);

@@ -156,6 +156,10 @@ impl Engine {
             numbers.cseq = sent.cseq;
         }
         self.learn_own(script, index, template, &written);
+        let description = self.transmits.written(written.clone());
+        if self.media.describe_own(index, description) && *method == Method::Ack {
+            self.media.answered(index);
+        }
         if *method == Method::Ack {
             self.note_ack(index, (step, template, numbers), &written, now);
         } else {

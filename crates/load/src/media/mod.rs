@@ -12,7 +12,7 @@
 //! let call = port.reserve().ok_or("no room for another call")?;
 //! let answer = invite(port.describe(call));
 //! // When the answer is there, and when the call is over:
-//! port.start(call, Mode::Talk, Remote::read(answer.as_bytes(), true)?);
+//! port.start(call, Mode::Talk, Remote::read(answer.as_bytes(), true)?, None);
 //! let report = port.stop(call);
 //!
 //! let mut statistics = MediaStatistics::new();
@@ -32,6 +32,10 @@
 //! source goes to the one that has waited longest: sums are right then, single calls may be exchanged.
 //! Packets from an address that no description has named are strays, and counted.
 //!
+//! Whose packet it is, is told by what SRTP leaves in clear. In a call with keys ([`SrtpKeys`]) a packet that is not
+//! authentic counts as rejected, and as nothing else. Whom a report is about is encrypted: one of a source that is not named
+//! and has sent no sound is a stray.
+//!
 //! # What is measured
 //!
 //! Losses, copies and order by sequence numbers (RFC 3550 appendices A.1 and A.3), jitter (section 6.4.1 and
@@ -49,12 +53,14 @@ mod packet_batch;
 mod pcap;
 mod playback;
 mod port;
+mod protection;
 mod recording;
 mod remote;
 mod report;
 mod stream;
 mod table;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -71,6 +77,7 @@ pub use media::g711::Law;
 pub use media::wav::WavError;
 pub use packet_batch::{OutgoingPacket, PacketBatch};
 pub use port::{MediaConfig, MediaPort};
+pub use protection::{SrtpKeys, crypto_of};
 pub use recording::Recording;
 pub use remote::{Remote, RemoteError, describe};
 pub use report::{MediaReport, MediaStatistics, Times};
@@ -186,13 +193,21 @@ impl Media {
     }
 
     /// The other side's description is there: media begin. Called again, they go where the new one says,
-    /// or stop for as long as the other side listens to nothing.
-    pub fn start(&mut self, now: Instant, call: CallId, mode: Mode, remote: Remote) {
+    /// or stop for as long as the other side listens to nothing. With keys they are protected by SRTP.
+    pub fn start(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        mode: Mode,
+        remote: Remote,
+        keys: Option<SrtpKeys>,
+    ) {
         let Some(ssrc) = self.table.ssrc(call) else {
             return;
         };
         if let Some(stream) = self.table.stream(call)
             && stream.remote == remote
+            && stream.has_keys(keys.as_ref())
         {
             if stream.mode != mode {
                 stream.set_mode(now, mode);
@@ -205,7 +220,7 @@ impl Media {
         }
         let stream = match self.table.take(call) {
             Some(mut stream) => {
-                stream.redirect(now, mode, remote);
+                stream.redirect(now, mode, remote, keys);
                 stream
             }
             None => {
@@ -214,7 +229,7 @@ impl Media {
                 if self.sends_reports {
                     self.reports.push(Reverse((now + PACKET_TIME, call)));
                 }
-                Stream::new(now, ssrc, random, mode, remote)
+                Stream::new(now, ssrc, random, mode, remote, keys)
             }
         };
         // Who talks already has a later turn.
@@ -226,13 +241,13 @@ impl Media {
 
     /// A call whose media have begun plays a recording from now on, in place of one that it plays already.
     pub fn play(&mut self, now: Instant, call: CallId, recording: Arc<Recording>) {
-        let numbers = (self.rng.next_u32() as u16, self.rng.next_u32());
+        let timestamp = self.rng.next_u32();
         if self
             .table
             .stream(call)
             .is_some_and(|stream| !stream.has_stopped_sending)
         {
-            self.playbacks.start(now, call, recording, numbers);
+            self.playbacks.start(now, call, recording, timestamp);
         }
     }
 
@@ -278,18 +293,29 @@ impl Media {
             self.handle_control(now, from, octets);
             return;
         }
-        let Some(packet) = RtpPacket::read(octets) else {
+        // The header is never encrypted (RFC 3711 section 3.1).
+        let header = rtp::header_octets(octets).and_then(|_| rtp::source_and_sequence(octets));
+        let Some((ssrc, sequence)) = header else {
             self.counters.strays.malformed += 1;
             return;
         };
-        let found = self.table.find(from, packet.ssrc, packet.sequence);
-        let Some(stream) = found.filter(|_| Law::of_payload_type(packet.payload_type).is_some())
-        else {
+        let Some(stream) = self.table.find(from, ssrc, sequence) else {
             self.counters.strays.media += 1;
             return;
         };
+        let Some(octets) = stream.open_rtp(octets) else {
+            return;
+        };
+        let Some(packet) = RtpPacket::read(&octets) else {
+            self.counters.strays.malformed += 1;
+            return;
+        };
+        if Law::of_payload_type(packet.payload_type).is_none() {
+            self.counters.strays.media += 1;
+            return;
+        }
         self.counters.received += 1;
-        let is_echoed = stream.handle_rtp(now, &self.epoch, &packet, octets, &mut self.batch);
+        let is_echoed = stream.handle_rtp(now, &self.epoch, &packet, &octets, &mut self.batch);
         self.counters.sent += u64::from(is_echoed);
     }
 
@@ -362,16 +388,30 @@ impl Media {
     }
 
     fn handle_control(&mut self, now: Instant, from: SocketAddr, octets: &[u8]) {
-        let Some(compound) = Compound::read(octets) else {
+        // Who reports is never encrypted, all else is (RFC 3711 section 3.4).
+        let reporter = octets.get(4..8).and_then(|ssrc| ssrc.try_into().ok());
+        let reporter = reporter.map(u32::from_be_bytes);
+        let known = self.table.find_reported(from, reporter.into_iter());
+        let opened = match known {
+            Some(stream) => match stream.open_rtcp(octets) {
+                Some(opened) => opened,
+                None => return,
+            },
+            None => octets.into(),
+        };
+        let Some(compound) = Compound::read(&opened) else {
             self.counters.strays.malformed += 1;
             return;
         };
+        let was_protected = matches!(opened, Cow::Owned(_));
         for report in &compound.reports {
             let blocks = report.blocks.iter().map(|block| block.ssrc);
             let about = blocks.chain([report.ssrc]);
             match self.table.find_reported(from, about) {
-                Some(stream) => stream.handle_report(now, &self.epoch, report),
-                None => self.counters.strays.control += 1,
+                Some(stream) if stream.has_keys(None) || was_protected => {
+                    stream.handle_report(now, &self.epoch, report);
+                }
+                _ => self.counters.strays.control += 1,
             }
         }
     }

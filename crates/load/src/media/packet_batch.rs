@@ -55,7 +55,7 @@ impl PacketBatch {
         self.octets.is_empty()
     }
 
-    /// Appends a packet, which `write` writes, for the port of RTP.
+    /// Appends a packet, which `write` writes, for the port of RTP. Where it writes nothing there is none.
     pub(super) fn push<T>(
         &mut self,
         destination: SocketAddr,
@@ -63,15 +63,11 @@ impl PacketBatch {
     ) -> T {
         let start = self.octets.len();
         let written = write(&mut self.octets);
-        self.media.push(OutgoingPacket {
-            start,
-            length: self.octets.len() - start,
-            destination,
-        });
+        self.media.extend(self.last(start, destination));
         written
     }
 
-    /// Appends a packet, which `write` writes, for the port of RTCP.
+    /// The same for the port of RTCP.
     pub(super) fn push_control(
         &mut self,
         destination: SocketAddr,
@@ -79,10 +75,15 @@ impl PacketBatch {
     ) {
         let start = self.octets.len();
         write(&mut self.octets);
-        self.control.push(OutgoingPacket {
+        self.control.extend(self.last(start, destination));
+    }
+
+    fn last(&self, start: usize, destination: SocketAddr) -> Option<OutgoingPacket> {
+        let length = self.octets.len() - start;
+        (length > 0).then_some(OutgoingPacket {
             start,
-            length: self.octets.len() - start,
+            length,
             destination,
-        });
+        })
     }
 }

@@ -27,19 +27,18 @@ struct Playback {
     /// The packet that is next.
     next: u64,
     /// Of the first packet.
-    sequence: u16,
     timestamp: u32,
     paused: Option<Instant>,
 }
 
 impl Playbacks {
-    /// A call plays a recording from now on, whose packets begin with these numbers.
+    /// A call plays a recording from now on, whose packets begin with this timestamp.
     pub(super) fn start(
         &mut self,
         now: Instant,
         call: CallId,
         recording: Arc<Recording>,
-        (sequence, timestamp): (u16, u32),
+        timestamp: u32,
     ) {
         self.started += 1;
         let playback = Playback {
@@ -47,7 +46,6 @@ impl Playbacks {
             number: self.started,
             begun: now,
             next: 0,
-            sequence,
             timestamp,
             paused: None,
         };
@@ -117,13 +115,9 @@ impl Playbacks {
                 self.due.push(Reverse((due, call, playback.number)));
                 return sent;
             }
-            let numbers = packet.renumbered.map(|(sequence, timestamp)| {
-                (
-                    playback.sequence.wrapping_add(sequence),
-                    playback.timestamp.wrapping_add(timestamp),
-                )
-            });
-            stream.send_recorded(packet.octets, numbers, batch);
+            let first = playback.timestamp;
+            let timestamp = packet.renumbered.map(|later| first.wrapping_add(later));
+            stream.send_recorded(packet.octets, timestamp, batch);
             playback.next += 1;
             sent += 1;
         }

@@ -15,7 +15,7 @@ use udp_net::{DatagramSlice, PlainBatch, PlainSocket};
 
 use super::{
     CallId, Clip, Epoch, Law, Media, MediaCounters, MediaReport, Mode, OutgoingPacket, PACKET_TIME,
-    PacketBatch, Recording, Remote, describe,
+    PacketBatch, Recording, Remote, SrtpKeys, describe,
 };
 
 /// How often a pair of ports is looked for, of which the first is even.
@@ -135,10 +135,10 @@ impl MediaPort {
         describe(ip, port, offer.codec, ssrc, u64::from(ssrc))
     }
 
-    /// Media of a call begin.
-    pub fn start(&self, call: CallId, mode: Mode, remote: Remote) {
+    /// Media of a call begin; with keys they are protected.
+    pub fn start(&self, call: CallId, mode: Mode, remote: Remote, keys: Option<SrtpKeys>) {
         let mut media = self.media();
-        media.start(Instant::now(), call, mode, remote);
+        media.start(Instant::now(), call, mode, remote, keys);
     }
 
     /// A call whose media have begun plays a recording.

@@ -32,8 +32,8 @@ struct RecordedPacket {
 pub(super) struct Due<'r> {
     pub(super) at: Duration,
     pub(super) octets: &'r [u8],
-    /// What is added to sequence number and timestamp.
-    pub(super) renumbered: Option<(u16, u32)>,
+    /// What is added to the timestamp, where it is the call's own, as the source and the sequence number are then.
+    pub(super) renumbered: Option<u32>,
 }
 
 /// A payload of a sound that is not decoded.
@@ -195,10 +195,7 @@ impl Recording {
         }
         let index = usize::try_from(number % count).ok()?;
         let packet = self.packets.get(index)?;
-        let renumbered = (
-            time.wrapping_mul(count as u32) as u16,
-            time.wrapping_mul(self.ticks),
-        );
+        let renumbered = time.wrapping_mul(self.ticks);
         Some(Due {
             at: packet.at.saturating_add(self.length.saturating_mul(time)),
             octets: &packet.octets,
@@ -243,7 +240,7 @@ mod tests {
         // What is no whole packet at the end is not played.
         assert_eq!(times, [0, 20, 40, 60, 80, 100]);
         let fourth = recording.packet(3).unwrap();
-        assert_eq!(fourth.renumbered, Some((3, 480)));
+        assert_eq!(fourth.renumbered, Some(480));
         let packet = RtpPacket::read(fourth.octets).unwrap();
         assert_eq!(
             (packet.payload_type, packet.sequence, packet.payload),

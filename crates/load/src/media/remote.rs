@@ -6,6 +6,9 @@ use sip::sdp::{Connection, Direction, Media, Origin, RtpMap, Section, SessionDes
 
 use media::g711::{CLOCK_RATE, Law};
 
+/// The profile of SRTP (RFC 3711 section 8).
+const SECURE: &str = "RTP/SAVP";
+
 /// The other side of a call's media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
@@ -19,6 +22,8 @@ pub struct Remote {
     pub ssrc: Option<u32>,
     /// Whether it wants to hear something, and not only to be heard.
     pub listens: bool,
+    /// Whether its profile is one of SRTP (RFC 3711 section 8): nothing may be sent without keys.
+    pub needs_keys: bool,
 }
 
 /// Why a description has no media for us.
@@ -28,7 +33,7 @@ pub enum RemoteError {
     #[error("the session description is malformed: {0}")]
     Malformed(#[from] sip::sdp::SdpError),
     /// There is no audio in RTP, or it was refused.
-    #[error("the session description has no audio over RTP/AVP")]
+    #[error("the session description has no audio over RTP/AVP or RTP/SAVP")]
     NoAudio,
     /// Its address is a name, or missing.
     #[error("the session description has no IP address for its audio")]
@@ -62,7 +67,8 @@ impl Remote {
         let description = SessionDescription::read(description)?;
         let audio = description.media().iter().find_map(|section| {
             let line = section.media_line()?;
-            let fits = line.kind == "audio" && line.protocol == "RTP/AVP" && line.port != 0;
+            let is_known = matches!(line.protocol, "RTP/AVP" | SECURE);
+            let fits = line.kind == "audio" && is_known && line.port != 0;
             fits.then_some((section, line))
         });
         let (section, line) = audio.ok_or(RemoteError::NoAudio)?;
@@ -88,6 +94,7 @@ impl Remote {
             codec: codec.unwrap_or_default(),
             ssrc: section.attribute("ssrc").and_then(first_number),
             listens,
+            needs_keys: line.protocol == SECURE,
         };
         Ok((remote, codec.is_some()))
     }
@@ -144,6 +151,9 @@ mod tests {
         assert_eq!(remote.ssrc, None);
         assert!(remote.listens);
         assert!(!read("a=sendonly\r\n", true).listens);
+        assert!(!remote.needs_keys);
+        let secure = ANSWER.replace("RTP/AVP", "RTP/SAVP");
+        assert!(Remote::read(secure.as_bytes(), true).unwrap().needs_keys);
     }
 
     #[test]
@@ -165,6 +175,7 @@ mod tests {
                 codec: Law::Pcmu,
                 ssrc: Some(u32::MAX),
                 listens: true,
+                needs_keys: false,
             }
         );
     }

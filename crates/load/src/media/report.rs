@@ -67,6 +67,10 @@ pub struct MediaReport {
     pub received: u64,
     /// Packets between the lowest and the highest number received: what must have been sent at least.
     pub expected: u64,
+    /// Whether it had keys of SRTP.
+    pub is_protected: bool,
+    /// Packets of RTP and RTCP that were not protected by these keys, or came twice (RFC 3711 section 3.3.2).
+    pub rejected: u64,
     /// Further copies.
     pub duplicates: u64,
     /// Packets that came after one with a higher number.
@@ -114,8 +118,10 @@ pub struct MediaStatistics {
     pub deaf: u64,
     /// Calls of which each packet came.
     pub without_loss: u64,
+    /// Calls that had keys of SRTP.
+    pub protected: u64,
     /// Sums of what the calls counted. `jitter_max` is the largest of all; what only one call can have
-    /// (`jitter`, what the other side told) is left out.
+    /// (`jitter`, `is_protected`, what the other side told) is left out.
     pub sum: MediaReport,
     /// Packets lost on the way to us.
     pub lost: u64,
@@ -134,6 +140,7 @@ impl MediaStatistics {
             calls: 0,
             deaf: 0,
             without_loss: 0,
+            protected: 0,
             sum: MediaReport::default(),
             lost: 0,
             jitter: histogram(),
@@ -147,6 +154,7 @@ impl MediaStatistics {
         self.calls += 1;
         self.deaf += u64::from(report.sent > 0 && report.received == 0 && report.echo.count == 0);
         self.without_loss += u64::from(report.received > 0 && report.lost() == 0);
+        self.protected += u64::from(report.is_protected);
         self.lost += report.lost();
         if report.received > 0 {
             record(&mut self.jitter, report.jitter);
@@ -165,6 +173,7 @@ impl MediaStatistics {
         self.calls += other.calls;
         self.deaf += other.deaf;
         self.without_loss += other.without_loss;
+        self.protected += other.protected;
         self.lost += other.lost;
         self.sum.add(&other.sum);
         for (ours, theirs) in [
@@ -193,6 +202,7 @@ impl MediaReport {
         self.echoed += other.echoed;
         self.received += other.received;
         self.expected += other.expected;
+        self.rejected += other.rejected;
         self.duplicates += other.duplicates;
         self.reordered += other.reordered;
         self.jitter_max = self.jitter_max.max(other.jitter_max);

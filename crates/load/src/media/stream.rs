@@ -1,9 +1,11 @@
 //! One call's media: what it sends, what it receives, its reports.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::packet_batch::PacketBatch;
+use super::protection::{Protection, SrtpKeys};
 use super::remote::Remote;
 use super::report::MediaReport;
 use super::{Clip, Epoch, Mode, PACKET_TIME};
@@ -29,6 +31,10 @@ pub(super) struct Stream {
     pub(super) ssrc: u32,
     pub(super) mode: Mode,
     pub(super) remote: Remote,
+    /// Where there are keys, nothing goes out or is taken without.
+    protection: Option<Box<Protection>>,
+    /// Of the next packet, whatever plays it.
+    sequence: u16,
     voice: Option<Voice>,
     /// Whether it plays and reports nothing more, but says goodbye.
     pub(super) has_stopped_sending: bool,
@@ -51,7 +57,6 @@ struct Voice {
     started: Instant,
     /// When the next packet is complete.
     due: Instant,
-    sequence: u16,
     /// Of the first packet.
     timestamp: u32,
     packets: u64,
@@ -70,25 +75,28 @@ pub(super) struct Source {
 }
 
 impl Stream {
-    /// Media that begin now: `sequence` and `timestamp` are random (RFC 3550 section 5.1).
+    /// Media that begin now: `sequence` and `timestamp` are random (RFC 3550 section 5.1), the sequence number from the first
+    /// half, so that no rollover is missed under a key (RFC 4568 section 6.4).
     pub(super) fn new(
         now: Instant,
         ssrc: u32,
         (sequence, timestamp): (u16, u32),
         mode: Mode,
         remote: Remote,
+        keys: Option<SrtpKeys>,
     ) -> Stream {
         let mut stream = Stream {
             ssrc,
             mode,
             remote,
+            protection: None,
+            sequence: sequence >> 1,
             voice: None,
             has_stopped_sending: false,
             has_said_goodbye: false,
             paused: Some(Voice {
                 started: now,
                 due: now,
-                sequence,
                 timestamp,
                 packets: 0,
                 position: 0,
@@ -98,15 +106,31 @@ impl Stream {
             report: MediaReport::default(),
             sent_at_reports: [0; 2],
         };
-        stream.redirect(now, mode, remote);
+        stream.redirect(now, mode, remote, keys);
         stream
     }
 
-    /// The other side wants its media elsewhere, or holds the call, or goes on.
-    pub(super) fn redirect(&mut self, now: Instant, mode: Mode, remote: Remote) {
+    /// The other side wants its media elsewhere, or by other keys, or holds the call, or goes on.
+    pub(super) fn redirect(
+        &mut self,
+        now: Instant,
+        mode: Mode,
+        remote: Remote,
+        keys: Option<SrtpKeys>,
+    ) {
         self.remote = remote;
+        // Under the same keys numbers go on (RFC 4568 section 7.1.4).
+        if !self.has_keys(keys.as_ref()) {
+            self.protection = keys.map(|keys| Box::new(Protection::new(keys)));
+        }
+        self.report.is_protected |= self.protection.is_some();
         self.leave_source();
         self.set_mode(now, mode);
+    }
+
+    /// Whether these are the keys in use.
+    pub(super) fn has_keys(&self, keys: Option<&SrtpKeys>) -> bool {
+        self.protection.as_deref().map(Protection::keys) == keys
     }
 
     /// Does another thing with the same other side.
@@ -160,46 +184,76 @@ impl Stream {
             // Silence is sent, too (RFC 3551 section 4.1).
             marker: false,
             payload_type: self.remote.codec.payload_type(),
-            sequence: voice.sequence,
+            sequence: self.sequence,
             timestamp: voice.next_timestamp(),
             ssrc: self.ssrc,
             payload: &[],
         };
-        let position = voice.position;
-        voice.position = batch.push(self.remote.rtp, |octets| {
+        let (codec, position) = (self.remote.codec, voice.position);
+        let write = |octets: &mut Vec<u8>| {
             packet.write_header(octets);
-            clip.play(self.remote.codec, position, PACKET_SAMPLES as usize, octets)
-        });
-        voice.sequence = voice.sequence.wrapping_add(1);
+            clip.play(codec, position, PACKET_SAMPLES as usize, octets)
+        };
+        voice.position = push(
+            self.protection.as_deref_mut(),
+            self.remote.rtp,
+            batch,
+            write,
+        );
+        self.sequence = self.sequence.wrapping_add(1);
         voice.packets += 1;
         voice.due += PACKET_TIME;
         self.report.sent += 1;
     }
 
-    /// Sends a packet of a recording: as it is, or from this call's source with these numbers.
+    /// Sends a packet of a recording: as it is, or as this call's next one with so much added to its timestamp.
     pub(super) fn send_recorded(
         &mut self,
         packet: &[u8],
-        numbers: Option<(u16, u32)>,
+        later: Option<u32>,
         batch: &mut PacketBatch,
     ) {
-        let ssrc = self.ssrc;
-        batch.push(self.remote.rtp, |octets| {
-            match (numbers, RtpPacket::read(packet)) {
-                (Some((sequence, timestamp)), Some(read)) => RtpPacket {
-                    sequence: read.sequence.wrapping_add(sequence),
-                    timestamp: read.timestamp.wrapping_add(timestamp),
-                    ssrc,
+        match later.zip(RtpPacket::read(packet)) {
+            Some((later, read)) => {
+                let packet = RtpPacket {
+                    sequence: self.sequence,
+                    timestamp: read.timestamp.wrapping_add(later),
+                    ssrc: self.ssrc,
                     ..read
-                }
-                .write(octets),
-                _ => octets.extend_from_slice(packet),
+                };
+                let protection = self.protection.as_deref_mut();
+                push(protection, self.remote.rtp, batch, |octets| {
+                    packet.write(octets);
+                });
+                self.sequence = self.sequence.wrapping_add(1);
             }
-        });
+            // Another source's, which was captured as it goes over the wire.
+            None => batch.push(self.remote.rtp, |octets| octets.extend_from_slice(packet)),
+        }
         self.report.sent += 1;
     }
 
-    /// A packet of this call's source came; `octets` is all of it. Returns whether it is sent back.
+    /// The packet of RTP in what came; `None`, and counted, where it is not authentic.
+    pub(super) fn open_rtp<'a>(&mut self, octets: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let Some(protection) = &mut self.protection else {
+            return Some(octets.into());
+        };
+        let opened = protection.open_rtp(octets).ok();
+        self.report.rejected += u64::from(opened.is_none());
+        opened
+    }
+
+    /// The same for RTCP.
+    pub(super) fn open_rtcp<'a>(&mut self, octets: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let Some(protection) = &mut self.protection else {
+            return Some(octets.into());
+        };
+        let opened = protection.open_rtcp(octets).ok();
+        self.report.rejected += u64::from(opened.is_none());
+        opened
+    }
+
+    /// A packet of this call's source came; `octets` is all of it, without protection. Returns whether it is sent back.
     pub(super) fn handle_rtp(
         &mut self,
         now: Instant,
@@ -217,7 +271,10 @@ impl Stream {
         // A copy is not: where the other side sends back, too, a packet would go round for ever.
         let is_echoed = self.mode == Mode::Echo && arrival != Arrival::Copy;
         if is_echoed {
-            batch.push(self.remote.rtp, |into| into.extend_from_slice(octets));
+            let protection = self.protection.as_deref_mut();
+            push(protection, self.remote.rtp, batch, |into| {
+                into.extend_from_slice(octets);
+            });
             self.report.echoed += 1;
         }
         if arrival != Arrival::New {
@@ -292,7 +349,14 @@ impl Stream {
                 .into_iter()
                 .collect(),
         };
-        let write = |octets: &mut Vec<u8>| rtcp::write(octets, &report, cname, None, goodbye);
+        let protection = self.protection.as_deref_mut();
+        let write = |octets: &mut Vec<u8>| {
+            let write = |octets: &mut Vec<u8>| rtcp::write(octets, &report, cname, None, goodbye);
+            match protection {
+                Some(protection) => protection.seal_rtcp(octets, write),
+                None => write(octets),
+            }
+        };
         // On one port with RTP reports leave by it, too (RFC 5761 section 5.1.1).
         if self.remote.rtcp == self.remote.rtp {
             batch.push(self.remote.rtp, write);
@@ -324,6 +388,19 @@ impl Stream {
             self.report.jitter_max = self.report.jitter_max.max(jitter_max);
         }
     }
+}
+
+/// Appends a packet of RTP, protected where there are keys.
+fn push<T>(
+    protection: Option<&mut Protection>,
+    to: SocketAddr,
+    batch: &mut PacketBatch,
+    write: impl FnOnce(&mut Vec<u8>) -> T,
+) -> T {
+    batch.push(to, |octets| match protection {
+        Some(protection) => protection.seal_rtp(octets, write),
+        None => write(octets),
+    })
 }
 
 impl Voice {

@@ -2,6 +2,7 @@
 
 use std::collections::BinaryHeap;
 
+use media::srtp::{MasterKey, Suite, Unprotector};
 use rand::SeedableRng;
 
 use super::*;
@@ -57,12 +58,25 @@ impl Network {
 
     /// A call between the hosts, with or without the sources in the descriptions.
     fn call(&mut self, modes: [Mode; 2], named: bool) -> [CallId; 2] {
+        self.protected_call(modes, named, [None, None])
+    }
+
+    fn protected_call(
+        &mut self,
+        modes: [Mode; 2],
+        named: bool,
+        keys: [Option<SrtpKeys>; 2],
+    ) -> [CallId; 2] {
         let calls = [0, 1].map(|host: usize| self.hosts[host].media.reserve().unwrap());
         for host in [0, 1] {
             let remote = self.remote_of(1 - host, calls[1 - host], named);
-            self.hosts[host]
-                .media
-                .start(self.now, calls[host], modes[host], remote);
+            self.hosts[host].media.start(
+                self.now,
+                calls[host],
+                modes[host],
+                remote,
+                keys[host].clone(),
+            );
         }
         calls
     }
@@ -75,6 +89,7 @@ impl Network {
             codec: Law::Pcma,
             ssrc: host.media.ssrc(call).filter(|_| named),
             listens: true,
+            needs_keys: false,
         }
     }
 
@@ -277,7 +292,7 @@ fn who_has_stopped_sending_reports_as_a_receiver() {
     let now = network.now;
     network.hosts[0]
         .media
-        .start(now, calls[0], Mode::Talk, held);
+        .start(now, calls[0], Mode::Talk, held, None);
     // So that all stay where they can be looked at.
     network.delay = Duration::from_secs(3600);
     network.run(Duration::from_secs(20));
@@ -330,15 +345,15 @@ fn a_call_can_be_held_and_go_on() {
     };
     network.hosts[0]
         .media
-        .start(network.now, calls[0], Mode::Talk, held);
+        .start(network.now, calls[0], Mode::Talk, held, None);
     network.run(Duration::from_secs(1));
     network.hosts[0]
         .media
-        .start(network.now, calls[0], Mode::Talk, here);
+        .start(network.now, calls[0], Mode::Talk, here, None);
     // Said twice, it is the same.
     network.hosts[0]
         .media
-        .start(network.now, calls[0], Mode::Talk, here);
+        .start(network.now, calls[0], Mode::Talk, here, None);
     network.run(Duration::from_millis(1015));
     let [caller, callee] = network.end(calls);
     assert_eq!(caller.sent, 100);
@@ -419,4 +434,116 @@ fn what_a_goodbye_waits_for_its_thread_is_in_no_round_trip() {
     assert!(caller.round_trip.count > 0);
     let longest = caller.round_trip.max;
     assert!(longest < Duration::from_millis(21), "{longest:?}");
+}
+
+/// The keys of both sides.
+fn keys() -> [Option<SrtpKeys>; 2] {
+    let suite = Suite::AesCm128HmacSha1_80;
+    let key = |octet| MasterKey::new(suite, &vec![octet; suite.key_and_salt_octets()]).unwrap();
+    let [one, other] = [key(1), key(2)];
+    let keys = |send: &MasterKey, receive: &MasterKey| SrtpKeys {
+        send: send.clone(),
+        receive: receive.clone(),
+    };
+    [Some(keys(&one, &other)), Some(keys(&other, &one))]
+}
+
+#[test]
+fn protected_calls_are_measured_as_others_are() {
+    let mut network = Network::new(fine);
+    let echo = network.protected_call([Mode::Talk, Mode::Echo], true, keys());
+    let talk = network.protected_call([Mode::Talk, Mode::Talk], true, keys());
+    network.run(Duration::from_secs(10));
+    let [caller, callee] = network.end(echo);
+    assert_eq!((callee.received, callee.echoed), (499, 499));
+    assert_eq!(caller.echo.count, caller.received);
+    assert!(caller.received >= 498, "{caller:?}");
+    for report in [caller, callee].into_iter().chain(network.end(talk)) {
+        assert!(report.is_protected && report.rejected == 0, "{report:?}");
+        assert!(
+            report.sent == 0 || report.round_trip.count >= 3,
+            "{report:?}"
+        );
+    }
+    assert_eq!(network.hosts[0].media.counters().strays, Strays::default());
+    assert_eq!(network.hosts[1].media.counters().strays, Strays::default());
+}
+
+#[test]
+fn what_leaves_a_protected_call_is_no_plain_sound() {
+    let mut network = Network::new(fine);
+    let [caller, _] = network.protected_call([Mode::Sink, Mode::Sink], true, keys());
+    let sound = [0x55; 1600];
+    let recording = Arc::new(Recording::sound(&sound, 0, Some(1)).unwrap());
+    let keys_pressed = Arc::new(Recording::keys("5").unwrap());
+    network.hosts[0].media.play(network.now, caller, recording);
+    network.delay = Duration::from_secs(3600);
+    network.run(Duration::from_secs(1));
+    network.hosts[0]
+        .media
+        .play(network.now, caller, keys_pressed);
+    network.run(Duration::from_secs(1));
+    let [Some(ours), _] = keys() else { panic!() };
+    let mut unprotector = Unprotector::new(&ours.send);
+    let packets = std::mem::take(&mut network.packets).into_sorted_vec();
+    let sent = packets
+        .iter()
+        .rev()
+        .filter(|Reverse((_, _, to, ..))| *to == 1);
+    let mut sequences = Vec::new();
+    for Reverse((.., octets)) in sent {
+        let mut octets = octets.clone();
+        if rtp::is_rtcp(&octets) {
+            assert_eq!(unprotector.unprotect_rtcp(&mut octets), Ok(()));
+            continue;
+        }
+        assert!(!octets.windows(20).any(|window| window == &sound[..20]));
+        assert_eq!(unprotector.unprotect_rtp(&mut octets), Ok(()));
+        sequences.push(RtpPacket::read(&octets).unwrap().sequence);
+    }
+    // The source goes on from one recording to the next (RFC 3550 section 5.1).
+    assert_eq!(sequences.len(), 10 + 7);
+    let follow = |pair: &[u16]| pair[1] == pair[0].wrapping_add(1);
+    assert!(sequences.windows(2).all(follow), "{sequences:?}");
+}
+
+#[test]
+fn what_is_not_protected_by_the_keys_is_rejected() {
+    let mut network = Network::new(fine);
+    let [Some(ours), Some(theirs)] = keys() else {
+        panic!()
+    };
+    let mistaken = SrtpKeys {
+        send: ours.send.clone(),
+        receive: ours.receive.clone(),
+    };
+    // The callee has the caller's keys, and so none of what comes is authentic.
+    let wrong = [Some(ours.clone()), Some(mistaken)];
+    let calls = network.protected_call([Mode::Talk, Mode::Talk], true, wrong);
+    network.run(Duration::from_secs(3));
+    for report in network.end(calls) {
+        assert_eq!((report.sent, report.received), (150, 0));
+        assert!(report.rejected > 149, "reports, too: {report:?}");
+        assert_eq!(report.round_trip.count, 0);
+    }
+    let plain = [Some(ours), None];
+    let calls = network.protected_call([Mode::Talk, Mode::Talk], true, plain);
+    network.run(Duration::from_secs(3));
+    let [caller, callee] = network.end(calls);
+    assert_eq!((caller.received, caller.sent_there), (0, None));
+    assert!(caller.rejected >= 149, "{caller:?}");
+    assert!(!callee.is_protected);
+    // From now on by the right ones.
+    let calls = network.call([Mode::Talk, Mode::Talk], true);
+    for (host, keys) in [(0, keys()[0].clone()), (1, Some(theirs))] {
+        let remote = network.remote_of(1 - host, calls[1 - host], true);
+        let now = network.now;
+        network.hosts[host]
+            .media
+            .start(now, calls[host], Mode::Talk, remote, keys);
+    }
+    network.run(Duration::from_millis(1_015));
+    for report in network.end(calls) {
+        assert!(report.is_protected && report.received >= 49, "{report:?}");
+    }
 }

@@ -6,3 +6,4 @@ mod engine;
 mod media;
 mod runs;
 mod scenarios;
+mod srtp;

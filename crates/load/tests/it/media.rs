@@ -19,8 +19,8 @@ fn call(modes: [Mode; 2], packets: u64) -> [MediaReport; 2] {
     let offered = Remote::read(offer.as_bytes(), true).unwrap();
     let answer = ports[1].describe_answer(calls[1], &offered);
     let answered = Remote::read(answer.as_bytes(), true).unwrap();
-    ports[1].start(calls[1], modes[1], offered);
-    ports[0].start(calls[0], modes[0], answered);
+    ports[1].start(calls[1], modes[1], offered, None);
+    ports[0].start(calls[0], modes[0], answered, None);
     let deadline = Instant::now() + Duration::from_secs(20);
     while ports.iter().any(|port| port.counters().received < packets) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
@@ -68,8 +68,9 @@ fn goodbyes_are_said_although_the_port_is_closed() {
             codec: Law::Pcma,
             ssrc: None,
             listens: true,
+            needs_keys: false,
         };
-        port.start(call, Mode::Sink, remote);
+        port.start(call, Mode::Sink, remote, None);
         port.stop(call);
         drop(port);
         let mut octets = [0; 1500];
@@ -134,9 +135,10 @@ fn sipps_echo_is_measured() {
         codec: Law::Pcma,
         ssrc: None,
         listens: true,
+        needs_keys: false,
     };
     // What is sent before SIPp listens is lost.
-    port.start(call, Mode::Talk, remote);
+    port.start(call, Mode::Talk, remote, None);
     let deadline = Instant::now() + Duration::from_secs(20);
     while port.counters().received < 20 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));

@@ -115,12 +115,16 @@ struct SideSummary {
     calls_without_loss: u64,
     /// Calls that sent and heard nothing.
     calls_deaf: u64,
+    /// Calls that had keys of SRTP.
+    calls_protected: u64,
     packets_sent: u64,
     packets_echoed: u64,
     packets_received: u64,
     packets_lost: u64,
     packets_duplicated: u64,
     packets_reordered: u64,
+    /// Not protected by the call's keys, or replayed.
+    packets_rejected: u64,
     lost_percent: Option<f64>,
     /// Interarrival jitter of the calls at their ends (RFC 3550 section 6.4.1).
     jitter_ms: Distribution,
@@ -176,12 +180,14 @@ impl SideSummary {
             calls: statistics.calls,
             calls_without_loss: statistics.without_loss,
             calls_deaf: statistics.deaf,
+            calls_protected: statistics.protected,
             packets_sent: sum.sent,
             packets_echoed: sum.echoed,
             packets_received: sum.received,
             packets_lost: statistics.lost,
             packets_duplicated: sum.duplicates,
             packets_reordered: sum.reordered,
+            packets_rejected: sum.rejected,
             lost_percent: lost_percent(statistics),
             jitter_ms: Distribution::new(&statistics.jitter),
             jitter_max_ms: has_heard.then(|| milliseconds(sum.jitter_max)),
@@ -230,8 +236,16 @@ pub(super) fn in_short(total: &MediaTotal) -> String {
         of(|side| side.lost),
         format_count(total.strays.media)
     );
+    let rejected = total.callers.sum.rejected + total.callees.sum.rejected;
+    if rejected > 0 {
+        line.push_str(&format!("; {} rejected by SRTP", format_count(rejected)));
+    }
     for (count, what) in [
-        (total.undescribed, "had no description of G.711"),
+        (
+            total.callers.protected + total.callees.protected,
+            "had keys of SRTP",
+        ),
+        (total.undescribed, "had no description of G.711, or no keys"),
         (
             total.refused,
             "asked for media at an address whose owner has not agreed (--i-may-test), or at the generator's own",

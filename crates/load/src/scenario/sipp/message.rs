@@ -184,11 +184,10 @@ impl ScriptReader {
             "dynamic_id" => Slot::Plus(Box::new(Slot::CallNumber), FIRST_DYNAMIC_ID),
             "timestamp" => Slot::Timestamp,
             "date" => Slot::Date,
-            // 16 octets of key and 14 of salt (RFC 4568 section 6.1).
             "cryptokeyparams1audio"
             | "cryptokeyparams2audio"
             | "cryptokeyparams1video"
-            | "cryptokeyparams2video" => Slot::RandomBase64(30),
+            | "cryptokeyparams2video" => return Ok(self.crypto_key(keyword, before)),
             "fill" => return self.fill(keyword),
             // An offset names the step that made the branch: that of the ACK or CANCEL is the INVITE's.
             "branch" => return Ok(Slot::Branch),
@@ -233,6 +232,19 @@ impl ScriptReader {
             true => Err(format!("the file of [file] has more than {LONGEST} octets")),
             false => Ok(octets),
         }
+    }
+
+    /// A new master key and salt, or with an offset below zero the latest ones of the same name.
+    fn crypto_key(&mut self, keyword: &Keyword, before: &mut Vec<Action>) -> Slot {
+        // 16 octets of key and 14 of salt (RFC 4568 section 6.1).
+        const KEY_AND_SALT_OCTETS: u8 = 30;
+        let variable = self.assembly.variable(&format!("key of {}", keyword.name));
+        if keyword.offset >= 0 {
+            let random = TemplatePart::Slot(Slot::RandomBase64(KEY_AND_SALT_OCTETS));
+            let to = builder(vec![random]).into_text();
+            before.push(Action::Set { variable, to });
+        }
+        Slot::Variable(variable)
     }
 
     /// `[fill text=… variable=…]`.

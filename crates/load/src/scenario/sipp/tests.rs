@@ -253,6 +253,32 @@ fn captures_beside_a_scenario_are_played() {
     assert_eq!(scenario.remarks, []);
 }
 
+/// `[cryptokeyparams1audio-1]`, as SIPp has it in further offers.
+#[test]
+fn a_key_is_new_or_the_one_before() {
+    let script = read(&with(
+        "<recv response=\"200\"/><send><![CDATA[\nOPTIONS sip:a SIP/2.0\nX: [cryptokeyparams1audio]\n]]></send>\
+         <recv response=\"200\"/><send><![CDATA[\nOPTIONS sip:a SIP/2.0\n\
+         X: [cryptokeyparams1audio-1] [cryptokeyparams2audio]\n]]></send>",
+    ));
+    let script = script.caller.unwrap();
+    assert_eq!(
+        outline(&script),
+        ["OPTIONS", "<200", "do", "OPTIONS", "<200", "do", "OPTIONS"]
+    );
+    let variables = |step| -> Vec<_> {
+        let slots = slots(&script, step).into_iter();
+        let variable = |slot: &Slot| match slot {
+            Slot::Variable(variable) => *variable,
+            other => panic!("{other:?}"),
+        };
+        slots.map(variable).collect()
+    };
+    let (first, again) = (variables(3), variables(6));
+    assert_eq!((first.len(), again.len()), (1, 2));
+    assert!(again[0] == first[0] && again[1] != first[0]);
+}
+
 #[test]
 fn other_callees_of_sipp_are_read() {
     for name in ["3pcc-A", "3pcc-B", "ooc_default"] {
