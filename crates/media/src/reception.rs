@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 const MAX_DROPOUT: u16 = 3_000;
 /// How far it may be behind.
 const MAX_MISORDER: u16 = 100;
+/// A timestamp so many seconds from where the last one leads to is of another beginning, or the clock was set: no network
+/// delays a packet so long.
+const JUMP: f64 = 10.0;
 /// How many packets in sequence make a source valid of which the signalling knows nothing.
 const MIN_SEQUENTIAL: u8 = 2;
 
@@ -167,12 +170,16 @@ impl Reception {
     }
 
     /// The estimate of RFC 3550 appendix A.8, with a packet so long after the one that was measured last; `None` where this is the
-    /// first one. Times are not rounded to ticks, of which one is 125 µs.
+    /// first one. Times are not rounded to ticks, of which one is 125 µs. A source that begins anew with other timestamps does not
+    /// count: its first packet would outweigh all others.
     pub fn measure_jitter(&mut self, elapsed: Option<Duration>, timestamp: u32) {
         let before = std::mem::replace(&mut self.last_timestamp, timestamp);
         if let Some(elapsed) = elapsed {
             let sent = timestamp.wrapping_sub(before) as i32;
             let difference = elapsed.as_secs_f64() * f64::from(self.clock_rate) - f64::from(sent);
+            if difference.abs() > JUMP * f64::from(self.clock_rate) {
+                return;
+            }
             self.jitter += (difference.abs() - self.jitter) / 16.0;
             self.jitter_max = self.jitter_max.max(self.jitter);
         }
@@ -334,6 +341,29 @@ mod tests {
         let reception = receive(numbers, true);
         assert_eq!(reception.counts().received, 13);
         assert_eq!(reception.counts().expected, 13);
+    }
+
+    #[test]
+    fn a_timestamp_far_away_is_no_jitter() {
+        let start = Instant::now();
+        let mut reception = Reception::new(8000, 0, true);
+        let packets = [
+            // Each 20 ms and 160 ticks after the one before it, but two jumps of the timestamp and one of the clock.
+            (0, 0),
+            (20, 160),
+            (40, 0x8000_0000),
+            (60, 0x8000_00a0),
+            (80, 7),
+            (100, 167),
+            (4_000_000_000, 327),
+            (4_000_000_020, 487),
+        ];
+        for (sequence, (milliseconds, timestamp)) in (0..).zip(packets) {
+            let now = start + Duration::from_millis(milliseconds);
+            reception.arrived(now, sequence, timestamp);
+        }
+        assert_eq!(reception.jitter(), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(reception.counts().received, 8);
     }
 
     #[test]

@@ -137,14 +137,14 @@ impl<'a> Received<'a> {
     /// may have something before `///`, which is the sender's alone.
     pub(super) fn text_of_command(octets: &[u8]) -> Vec<u8> {
         let mut text = COMMAND.to_vec();
-        let command = String::from_utf8_lossy(octets);
-        let mut is_body = false;
-        for line in command.split_inclusive('\n') {
-            is_body |= line.trim().is_empty();
-            if is_body {
+        let mut body = octets;
+        for line in octets.split_inclusive(|octet| *octet == b'\n') {
+            body = body.get(line.len()..).unwrap_or_default();
+            let line = String::from_utf8_lossy(line);
+            let field = line.trim_end();
+            if field.is_empty() {
                 break;
             }
-            let field = line.trim_end();
             let is_call_id = |name: &str| Name::parse(name.trim()) == Name::CallId;
             match field.split_once(':') {
                 Some((name, value)) if is_call_id(name) => {
@@ -156,12 +156,7 @@ impl<'a> Received<'a> {
             text.extend_from_slice(b"\r\n");
         }
         text.extend_from_slice(b"\r\n");
-        let ends = [&b"\r\n\r\n"[..], b"\n\n"];
-        let body = ends.iter().find_map(|end| {
-            let at = memchr::memmem::find(octets, end)?;
-            octets.get(at + end.len()..)
-        });
-        text.extend_from_slice(body.unwrap_or_default());
+        text.extend_from_slice(body);
         text
     }
 
@@ -354,6 +349,11 @@ mod tests {
             ("Call-ID: 7@a\r\nFrom: m\r\nX: y\r\n\r\nv=0", "v=0"),
             ("call-id: 3pcc///7@a\nFrom: m\nx: y\n\nv=0\n", "v=0\n"),
             ("i:7@a\r\nFrom: m\r\nX: y", ""),
+            // The first empty line ends the fields, whichever line ends the body has.
+            ("i:7@a\nFrom: m\nX: y\n\nv=0\r\n\r\ns", "v=0\r\n\r\ns"),
+            ("i:7@a\r\nFrom: m\r\nX: y\r\n\r\nv=0\n\ns", "v=0\n\ns"),
+            ("i:7@a\nFrom: m\nX: y\n\n", ""),
+            ("i:7@a\nFrom: m\r\nX: y\n\r\nv=0\n\n", "v=0\n\n"),
         ] {
             let text = Received::text_of_command(text.as_bytes());
             let command = Received::read(&text).expect("a command");

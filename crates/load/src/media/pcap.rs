@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// More packets than any call has.
 const MOST_PACKETS: usize = 200_000;
-/// A pause between two packets beyond this is as good as none.
+/// Two packets further apart than this are of different clocks: no time passes between them.
 const LONGEST_GAP: u64 = 3_600_000_000_000;
 
 /// A UDP datagram of a capture.
@@ -51,7 +51,7 @@ pub(super) fn datagrams(file: &[u8]) -> Result<Vec<Captured<'_>>, String> {
         return Err(format!("its link type, {link}, is not supported"));
     }
     let mut found: Vec<Captured<'_>> = Vec::new();
-    // The latest time so far: a packet that was captured late belongs to it.
+    // The latest time so far: a packet that was captured a little late belongs to it.
     let (mut latest, mut at) = (None, 0_u64);
     while let Some((record, behind)) = rest.split_at_checked(16) {
         let length = number(record, 8) as usize;
@@ -65,9 +65,14 @@ pub(super) fn datagrams(file: &[u8]) -> Result<Vec<Captured<'_>>, String> {
         };
         let time = u64::from(number(record, 0)) * 1_000_000_000
             + u64::from(number(record, 4)) * nanoseconds;
-        let gap = time.saturating_sub(latest.unwrap_or(time));
-        at += if gap > LONGEST_GAP { 0 } else { gap };
-        latest = latest.max(Some(time));
+        let before = latest.unwrap_or(time);
+        latest = Some(match time.abs_diff(before) {
+            0..=LONGEST_GAP => {
+                at += time.saturating_sub(before);
+                time.max(before)
+            }
+            _ => time,
+        });
         if found.len() >= MOST_PACKETS {
             return Err(format!("it has more than {MOST_PACKETS} packets"));
         }
@@ -162,6 +167,22 @@ pub(super) mod tests {
         let times: Vec<u128> = found.iter().map(|packet| packet.at.as_millis()).collect();
         // One that was captured late delays nothing.
         assert_eq!(times, [0, 20, 20, 40]);
+    }
+
+    #[test]
+    fn packets_behind_one_of_another_time_keep_their_pace() {
+        const FAR: u32 = 4_000_000_000;
+        let packets: [(u32, &[u8]); 5] = [
+            (5_000, b"one"),
+            (5_020, b"two"),
+            (FAR, b"of another time"),
+            (5_040, b"three"),
+            (5_060, b"four"),
+        ];
+        let file = file(&packets);
+        let found = datagrams(&file).unwrap();
+        let times: Vec<u128> = found.iter().map(|packet| packet.at.as_millis()).collect();
+        assert_eq!(times, [0, 20, 20, 20, 40]);
     }
 
     #[test]

@@ -120,7 +120,7 @@ async fn open_udp(
     };
     let port = Arc::new(UdpPort::bind(SocketAddr::new(any, 0), config.test.window)?);
     if let Some(tos) = config.test.tos {
-        port.set_tos(tos, server.is_ipv6())?;
+        port.set_type_of_service(tos, server.ip())?;
     }
     let flow = Arc::new(UdpFlow::new(token, Arc::clone(&port), server.ip()));
     readers.spawn(read(Arc::clone(&flow)));

@@ -56,8 +56,9 @@ pub(crate) async fn connect(config: &ClientConfig) -> anyhow::Result<Connection>
 ///
 /// When it has none.
 pub async fn resolve(host: &str) -> anyhow::Result<IpAddr> {
-    if let Ok(address) = host.parse() {
-        return Ok(address);
+    if let Ok(address) = host.parse::<IpAddr>() {
+        // Sockets of IPv6 are of IPv6 alone here.
+        return Ok(address.to_canonical());
     }
     let found = lookup_host((host, 0)).await;
     let addresses: Vec<IpAddr> = found
@@ -123,6 +124,8 @@ mod tests {
         );
         let v6 = IpAddr::from(Ipv6Addr::LOCALHOST);
         assert_eq!(resolve("::1").await.unwrap(), v6);
+        let mapped = resolve("::ffff:127.0.0.1").await.unwrap();
+        assert_eq!(mapped, IpAddr::from(Ipv4Addr::LOCALHOST));
     }
 
     #[test]

@@ -6,12 +6,15 @@ pub(crate) mod tcp;
 pub(crate) mod udp;
 mod udp_port;
 
+use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
+use socket2::SockRef;
 use tokio::sync::watch;
 
 use crate::control::FlowTotal;
@@ -26,6 +29,15 @@ const MESSAGES_A_TURN: u64 = 32;
 
 /// How late the last messages of a paced test may still leave: they were due, the timer was late.
 const LATENESS: Duration = Duration::from_millis(50);
+
+/// Sets the type of service of IPv4, or the traffic class of IPv6, of what a socket sends to an address or from one. What an
+/// IPv6 socket sends to an IPv4-mapped address is IPv4 (RFC 3493 section 3.7).
+pub(crate) fn set_type_of_service(socket: SockRef<'_>, tos: u8, address: IpAddr) -> io::Result<()> {
+    match address.to_canonical() {
+        IpAddr::V4(_) => socket.set_tos_v4(tos.into()),
+        IpAddr::V6(_) => socket.set_tclass_v6(tos.into()),
+    }
+}
 
 /// The contents of a message.
 pub(crate) fn payload(size: usize) -> Bytes {
@@ -212,6 +224,24 @@ impl SendPlan {
 mod tests {
     use super::*;
     use crate::{Bitrate, Protocol};
+
+    #[test]
+    fn the_type_of_service_is_that_of_the_packets_of_a_connection() {
+        // A socket of both families.
+        let listener = std::net::TcpListener::bind("[::]:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for (peer, of_packets) in [("127.0.0.1", [0x10, 0]), ("::1", [0, 0x10])] {
+            let peer: IpAddr = peer.parse().unwrap();
+            let _peer = std::net::TcpStream::connect((peer, port)).unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            let local = stream.local_addr().unwrap();
+            assert!(local.is_ipv6());
+            let socket = SockRef::from(&stream);
+            set_type_of_service(SockRef::from(&stream), 0x10, local.ip()).unwrap();
+            let set = [socket.tos_v4().unwrap(), socket.tclass_v6().unwrap()];
+            assert_eq!(set, of_packets, "{peer}");
+        }
+    }
 
     #[test]
     fn messages_look_random_and_are_the_same_every_time() {

@@ -10,7 +10,7 @@ use tcp_info::tcp_info;
 use tokio::net::TcpStream;
 use tokio::time::{sleep_until, timeout};
 
-use super::{Counter, SendPlan, StopSignal, Turn, is_stopped, stopped};
+use super::{Counter, SendPlan, StopSignal, Turn, is_stopped, set_type_of_service, stopped};
 use crate::TestParameters;
 use crate::control::{PathCondition, PathReport};
 
@@ -30,11 +30,7 @@ pub(crate) fn configure(stream: &TcpStream, test: &TestParameters) -> io::Result
         socket.set_recv_buffer_size(window)?;
     }
     if let Some(tos) = test.tos {
-        let socket = SockRef::from(stream);
-        match stream.local_addr()?.is_ipv6() {
-            true => socket.set_tclass_v6(tos.into())?,
-            false => socket.set_tos_v4(tos.into())?,
-        }
+        set_type_of_service(SockRef::from(stream), tos, stream.local_addr()?.ip())?;
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use super::set_type_of_service;
+
 /// Kernel buffers where nothing else is asked for: of a burst that the program is too slow for, more is
 /// kept. The kernel caps it.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -31,13 +33,9 @@ pub(crate) struct Peer {
 }
 
 impl UdpPort {
-    /// Sets the type of service, or the traffic class of IPv6, of what is sent.
-    pub(crate) fn set_tos(&self, tos: u8, is_ipv6: bool) -> io::Result<()> {
-        let socket = SockRef::from(&self.io);
-        match is_ipv6 {
-            true => socket.set_tclass_v6(tos.into()),
-            false => socket.set_tos_v4(tos.into()),
-        }
+    /// Sets the type of service of what is sent to `peer`.
+    pub(crate) fn set_type_of_service(&self, tos: u8, peer: IpAddr) -> io::Result<()> {
+        set_type_of_service(SockRef::from(&self.io), tos, peer)
     }
 
     /// Binds a socket with buffers of `window` bytes.

@@ -102,6 +102,31 @@ function host.metatable.__newindex(object, name, value)
   setter(object, value)
 end
 
+-- Lua would call it a userdata value.
+local function refuse_null(what, events)
+  for at = 1, #events do
+    host.null_metatable[events[at]] = function() error("attempt to " .. what .. " JSON's null", 2) end
+  end
+end
+
+refuse_null("call", { "__call" })
+refuse_null("compare", { "__lt", "__le" })
+refuse_null("concatenate", { "__concat" })
+refuse_null("get the length of", { "__len" })
+refuse_null("calculate with", {
+  "__add", "__band", "__bnot", "__bor", "__bxor", "__div", "__idiv", "__mod", "__mul", "__pow", "__shl", "__shr", "__sub", "__unm",
+})
+
+function host.null_metatable.__index(_, name)
+  error("attempt to get '" .. tostring(name) .. "' of JSON's null (tandem.json.null)", 2)
+end
+
+function host.null_metatable.__newindex(_, name)
+  error("attempt to set '" .. tostring(name) .. "' of JSON's null (tandem.json.null)", 2)
+end
+
+function host.null_metatable.__tostring() return "null" end
+
 local function loaded(f, ...)
   if f == nil and is_over() then error(OVER, 0) end
   return f, ...

@@ -34,6 +34,24 @@ fn each_function_does_what_the_manual_says() {
             "tandem.json.decode('[null]')[1] == tandem.json.null",
             "true",
         ),
+        (
+            "select(2, pcall(function() return tandem.json.decode('[null]')[1].status end))",
+            "script.lua:1: attempt to get 'status' of JSON's null (tandem.json.null)",
+        ),
+        (
+            "select(2, pcall(function() tandem.json.null.status = 1 end))",
+            "script.lua:1: attempt to set 'status' of JSON's null (tandem.json.null)",
+        ),
+        (
+            "select(2, pcall(function() return tandem.json.null + 1 end))",
+            "script.lua:1: attempt to calculate with JSON's null",
+        ),
+        (
+            "select(2, pcall(function() return 1 < tandem.json.null end))",
+            "script.lua:1: attempt to compare JSON's null",
+        ),
+        ("tostring(tandem.json.null)", "null"),
+        ("getmetatable(tandem.json.null)", "false"),
         ("type(request)", "userdata"),
         ("request == request", "true"),
         ("getmetatable(request)", "false"),
