@@ -2,7 +2,7 @@
 
 use etherparse::{IpNumber, TcpSlice, UdpSlice, ip_number};
 use media::rtp::RtpPacket;
-use sctp::packet::{Chunk, CommonHeader, Packet};
+use sctp::packet::{Chunk, CommonHeader, Packet, Tsn};
 
 use crate::association_name::AssociationNames;
 use crate::channel::Found;
@@ -13,12 +13,13 @@ use crate::hep::HepPacket;
 use crate::ip::{Datagram, Fragments, Reassembly, UsualUdp};
 use crate::link::{self, Payload};
 use crate::m3ua_text::is_m3ua;
+use crate::pdu::{self, Pdu};
 use crate::sctp::Associations;
 use crate::secure_streams::{Part, SecureStreams};
 use crate::start_line::begins_message;
 use crate::tcp::{Connections, Segment};
 use crate::tunnel::{self, Tunnel};
-use crate::{Carrier, Endpoint, SctpPacket, Settings, UserMessage, pdu};
+use crate::{Carrier, Endpoint, SctpPacket, Settings, UserMessage};
 
 /// How many tunnels may be in one another.
 const MOST_TUNNELS: usize = 8;
@@ -69,13 +70,30 @@ impl Layers {
         match link::payload(packet.link, packet.octets) {
             Payload::Ip(ip) => self.read_ip(ip, 0, sink),
             Payload::UpperPdu(octets) => {
-                if let Some(pdu) = pdu::read(octets, packet.comment)
-                    && begins_message(pdu.octets, false)
-                {
-                    sink.sip(pdu.source, pdu.destination, pdu.carrier, pdu.octets, false);
+                if let Some(pdu) = pdu::read(octets, packet.comment) {
+                    self.read_pdu(&pdu, sink);
                 }
             }
             Payload::Other => sink.counts.passed_over.not_ip += 1,
+        }
+    }
+
+    /// Takes in a message without packets around it. Where in its association one of M3UA was, nobody knows any more.
+    fn read_pdu(&mut self, pdu: &Pdu<'_>, sink: &mut EventSink<'_>) {
+        let (source, destination) = (pdu.source, pdu.destination);
+        if pdu.is_m3ua {
+            let sender = self.names.sender(source, destination, 0);
+            let message = UserMessage {
+                stream: 0,
+                tsn: Tsn(0),
+                payload_protocol: m3ua::message::PAYLOAD_PROTOCOL_IDENTIFIER,
+                fragments: 1,
+                unordered: false,
+                encapsulated: false,
+            };
+            sink.m3ua((source, destination), sender, message, pdu.octets);
+        } else if begins_message(pdu.octets, false) {
+            sink.sip(source, destination, pdu.carrier, pdu.octets, false);
         }
     }
 

@@ -14,6 +14,8 @@ pub(crate) struct Pdu<'a> {
     pub(crate) source: Endpoint,
     pub(crate) destination: Endpoint,
     pub(crate) carrier: Carrier,
+    /// Whether its tags say that it is a message of M3UA.
+    pub(crate) is_m3ua: bool,
     pub(crate) octets: &'a [u8],
 }
 
@@ -24,6 +26,7 @@ pub(crate) fn read<'a>(octets: &'a [u8], comment: &[u8]) -> Option<Pdu<'a>> {
     let mut destination = None;
     let mut ports = [0; 2];
     let mut transport = None;
+    let mut is_m3ua = false;
     let mut rest = octets;
     loop {
         let tag = rest.try_get_u16().ok()?;
@@ -31,6 +34,7 @@ pub(crate) fn read<'a>(octets: &'a [u8], comment: &[u8]) -> Option<Pdu<'a>> {
         let value = rest.split_off(..usize::from(length))?;
         match tag {
             END_OF_TAGS => break,
+            DISSECTOR_NAME => is_m3ua = value.split(|octet| *octet == 0).next() == Some(b"m3ua"),
             IPV4_SOURCE => source = ipv4(value),
             IPV6_SOURCE => source = ipv6(value),
             IPV4_DESTINATION => destination = ipv4(value),
@@ -68,6 +72,7 @@ pub(crate) fn read<'a>(octets: &'a [u8], comment: &[u8]) -> Option<Pdu<'a>> {
             Transport::Ws => Carrier::Ws,
             Transport::Wss => Carrier::Wss,
         },
+        is_m3ua,
         octets: rest,
     })
 }
@@ -86,6 +91,7 @@ fn number(mut value: &[u8]) -> Option<u32> {
 
 // The tags of LINKTYPE_WIRESHARK_UPPER_PDU.
 const END_OF_TAGS: u16 = 0;
+const DISSECTOR_NAME: u16 = 12;
 const IPV4_SOURCE: u16 = 20;
 const IPV4_DESTINATION: u16 = 21;
 const IPV6_SOURCE: u16 = 22;

@@ -5,7 +5,7 @@
 //! along; what is to go out is handed to [`Transports::send`], which finds the connection or opens
 //! one and never waits. TCP and TLS are cut into messages by Content-Length, SCTP carries one message
 //! a user message (RFC 4168), WebSocket one a message of its own (RFC 7118), UDP one a datagram.
-//! [`TlsConfig`] says what is shown and who is believed wherever TLS is used, [`SipTap`] writes all
+//! [`TlsConfig`] says what is shown and who is believed wherever TLS is used, [`MessageTap`] writes all
 //! messages in the clear.
 //!
 //! Every queue, table and wait has a bound in [`Limits`]; what goes beyond it is refused and
@@ -56,7 +56,7 @@ mod transports;
 mod udp;
 mod unread;
 
-pub use ::tap::SipTap;
+pub use ::tap::MessageTap;
 pub use config::{
     Limits, SctpOver, SipNetConfig, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy,
     WebSocketConfig,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sip::stun::is_stun;
 use sip::{Flow, Transmit, Transport};
-use tap::{Direction, SipTap};
+use tap::{Direction, MessageTap};
 
 use crate::incoming::MalformedReason;
 use crate::keep_alive::is_keep_alive;
@@ -17,11 +17,11 @@ use crate::trace;
 #[derive(Debug)]
 pub(crate) struct MessageLog {
     counters: AllCounters,
-    capture: Option<SipTap>,
+    capture: Option<MessageTap>,
 }
 
 impl MessageLog {
-    pub(crate) fn new(capture: Option<SipTap>) -> Arc<MessageLog> {
+    pub(crate) fn new(capture: Option<MessageTap>) -> Arc<MessageLog> {
         Arc::new(MessageLog {
             counters: AllCounters::default(),
             capture,

@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use sip::{Flow, Target, Transmit, Transport};
-use tap::{Direction, PortKind, SipRecord, SipTap};
+use tap::{Direction, MessageProtocol, MessageRecord, MessageTap, PortKind};
 
 use crate::incoming::MalformedReason;
 
@@ -172,7 +172,7 @@ fn value_of<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// Records a message.
-pub(crate) fn capture(tap: &SipTap, flow: &Flow, direction: Direction, message: &[u8]) {
+pub(crate) fn capture(tap: &MessageTap, flow: &Flow, direction: Direction, message: &[u8]) {
     let (source, destination) = match direction {
         Direction::Inbound => (flow.remote, flow.local),
         Direction::Outbound => (flow.local, flow.remote),
@@ -182,7 +182,8 @@ pub(crate) fn capture(tap: &SipTap, flow: &Flow, direction: Direction, message: 
         Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => PortKind::Tcp,
         Transport::Sctp | Transport::TlsSctp => PortKind::Sctp,
     };
-    tap.record(&SipRecord {
+    tap.record(&MessageRecord {
+        protocol: MessageProtocol::Sip,
         time: SystemTime::now(),
         direction,
         ports,

@@ -8,7 +8,7 @@
 //! a [`CaptureWriter`] that writes to anything and loses nothing, for simulations. Time is told by
 //! the caller. A simulation counts it from any moment it likes, [`std::time::UNIX_EPOCH`] for one.
 //!
-//! A [`SipTap`] writes SIP messages instead of packets, in the clear whatever they go through.
+//! A [`MessageTap`] writes messages of SIP and M3UA instead of packets, in the clear whatever they go through.
 //!
 //! Wireshark knows SCTP in UDP by port 9899; where neither end uses that, it wants to be told:
 //! `-d udp.port==PORT,sctp`.
@@ -18,11 +18,11 @@ mod blocks;
 mod capture_writer;
 mod headers;
 mod live;
+mod message;
 mod record;
-mod sip;
 mod tap;
 
 pub use capture_writer::CaptureWriter;
+pub use message::{MessageProtocol, MessageRecord, MessageTap, PortKind};
 pub use record::{Direction, Record, UdpPorts};
-pub use sip::{PortKind, SipRecord, SipTap};
 pub use tap::{Tap, TapStatistics};

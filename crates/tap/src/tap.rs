@@ -19,7 +19,7 @@ pub struct Tap {
     live: Live,
 }
 
-/// What a [`Tap`] or [`SipTap`](crate::SipTap) has done so far.
+/// What a [`Tap`] or [`MessageTap`](crate::MessageTap) has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TapStatistics {
     /// Packets or messages that were recorded.

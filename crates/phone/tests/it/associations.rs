@@ -12,7 +12,7 @@ use capture::{Journal, JournalBounds, Reader};
 use phone::{Command, PhoneConfig, PhoneEvent};
 use sip::Transport;
 use sip_net::SipNetConfig;
-use tap::SipTap;
+use tap::MessageTap;
 use test_support::Namespace;
 
 use crate::calls::block_on;
@@ -42,7 +42,7 @@ fn a_call_over_sctp_through_the_proxy_has_the_ladder_of_the_documents() {
     block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("call.pcapng");
-        let tap = SipTap::create(&path, "proxy").expect("a file");
+        let tap = MessageTap::create(&path, "proxy").expect("a file");
         let (server, uris) = proxy(&[Transport::Sctp], |config| {
             config.transports.sip_tap = Some(tap.clone());
         })

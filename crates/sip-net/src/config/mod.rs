@@ -7,7 +7,7 @@ mod websocket;
 use std::net::IpAddr;
 
 use sctp_net::{Profile, Tap};
-use tap::SipTap;
+use tap::MessageTap;
 use udp_net::Impairment;
 
 use crate::listen::Listen;
@@ -55,7 +55,7 @@ pub struct SipNetConfig {
     /// Where to write the SCTP packets that go over the wire.
     pub tap: Option<Tap>,
     /// Where to write the SIP messages that are sent and received, in the clear on every transport.
-    pub sip_tap: Option<SipTap>,
+    pub sip_tap: Option<MessageTap>,
     /// Bounds.
     pub limits: Limits,
 }

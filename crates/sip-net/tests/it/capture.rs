@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::common::certificates::Authority;
 use crate::common::{Node, PATIENCE, config, request, response};
 use sip::{Target, Transport};
-use sip_net::{SipNetConfig, SipTap};
+use sip_net::{MessageTap, SipNetConfig};
 use test_support::{Peer, require_command};
 
 /// What tshark shows of a file.
@@ -37,7 +37,7 @@ async fn messages_of_every_transport_are_captured_in_the_clear() {
     };
     let authority = Authority::new();
     let file = authority.path("sip.pcapng");
-    let tap = SipTap::create(&file, "test").expect("a capture");
+    let tap = MessageTap::create(&file, "test").expect("a capture");
     let listeners = ALL.map(|transport| format!("{transport}:127.0.0.1:0"));
     let listeners = listeners.each_ref().map(String::as_str);
     let mut server = Node::start(SipNetConfig {

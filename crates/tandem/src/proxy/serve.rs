@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::proxy::Server;
 use ::proxy::config::{Settings, ShutdownSettings};
 use ::proxy::metrics::MetricsListener;
-use sip_net::SipTap;
+use sip_net::MessageTap;
 use tracing::{error, info, warn};
 
 use super::Arguments;
@@ -24,7 +24,7 @@ pub(super) async fn serve(
 ) -> ExitCode {
     let mut tap = None;
     if let Some(path) = &arguments.pcap {
-        match SipTap::create(path, "sip") {
+        match MessageTap::create(path, "sip") {
             Ok(opened) => tap = Some(opened),
             Err(error) => {
                 complain!(
@@ -177,7 +177,7 @@ async fn at_once(records: impl Future<Output = ()>) -> ExitCode {
 const RECORDS_LIMIT: Duration = Duration::from_secs(1);
 
 /// Sees to it that a capture is complete, and tells what it lacks.
-fn finish(tap: &SipTap) -> std::io::Result<()> {
+fn finish(tap: &MessageTap) -> std::io::Result<()> {
     tap.flush()?;
     match tap.statistics().dropped {
         0 => {}

@@ -1,4 +1,4 @@
 //! The integration tests of `tap`, all in one program: each module is a topic.
 
-mod sip;
+mod message;
 mod tshark;

@@ -294,7 +294,7 @@ fn a_datagram_that_was_captured_in_part() {
 fn messages_recorded_without_packets() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sip.pcapng");
-    let tap = tap::SipTap::create(&path, "test").unwrap();
+    let tap = tap::MessageTap::create(&path, "test").unwrap();
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(START as u64 + 3);
     let message = request("recorded", 7);
     let kinds = [
@@ -306,7 +306,8 @@ fn messages_recorded_without_packets() {
         ("", tap::PortKind::Tcp, Carrier::Tcp),
     ];
     for (transport, ports, _) in kinds {
-        tap.record(&tap::SipRecord {
+        tap.record(&tap::MessageRecord {
+            protocol: tap::MessageProtocol::Sip,
             time,
             direction: tap::Direction::Inbound,
             ports,

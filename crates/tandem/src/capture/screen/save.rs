@@ -1,4 +1,4 @@
-//! Calls saved as pcapng.
+//! Calls, and messages of M3UA, saved as pcapng.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use capture::{Dialog, Endpoint, Recorded, Time};
 use sip::Transport;
-use tap::{Direction, PortKind, SipRecord, SipTap};
+use tap::{Direction, MessageProtocol, MessageRecord, MessageTap, PortKind};
 
 /// Writes the messages of dialogs in the order of time, whole and in the clear whatever carried them.
 ///
@@ -22,14 +22,22 @@ pub(super) fn save<'d>(
     if path.exists() {
         return Err(io::Error::other("a file of this name exists"));
     }
-    let mut messages: Vec<&Recorded> = dialogs.flat_map(|dialog| &dialog.messages).collect();
-    messages.sort_by_key(|message| (message.time, message.packet));
-    let tap = SipTap::create(path, interface)?;
+    let messages = dialogs.flat_map(|dialog| {
+        let protocol = match dialog.is_sip() {
+            true => MessageProtocol::Sip,
+            false => MessageProtocol::M3ua,
+        };
+        let messages = dialog.messages.iter();
+        messages.map(move |message| (protocol, message))
+    });
+    let mut messages: Vec<(MessageProtocol, &Recorded)> = messages.collect();
+    messages.sort_by_key(|(_, message)| (message.time, message.packet));
+    let tap = MessageTap::create(path, interface)?;
     /// The writer's queue is bounded: it is let catch up.
     const AT_ONCE: usize = 256;
     for some in messages.chunks(AT_ONCE) {
-        for message in some {
-            tap.record(&record(message));
+        for (protocol, message) in some {
+            tap.record(&record(*protocol, message));
         }
         tap.flush()?;
     }
@@ -41,9 +49,10 @@ pub(super) fn save<'d>(
     }
 }
 
-fn record(message: &Recorded) -> SipRecord<'_> {
+fn record(protocol: MessageProtocol, message: &Recorded) -> MessageRecord<'_> {
     let transport = message.carrier.transport();
-    SipRecord {
+    MessageRecord {
+        protocol,
         time: UNIX_EPOCH + since_epoch(message.time),
         direction: Direction::Inbound,
         ports: match transport {

@@ -420,23 +420,27 @@ impl View {
         let dialogs: Vec<&Dialog> = numbers
             .iter()
             .filter_map(|number| journal.dialog(*number))
-            .filter(|dialog| dialog.is_sip())
             .collect();
-        let (path_text, count) = (path.display(), dialogs.len());
-        self.note = match dialogs.is_empty() {
-            true => "no SIP is selected: M3UA is not saved".to_owned(),
-            false => match save(path, &self.interface, dialogs.into_iter()) {
-                Ok(messages) => {
-                    let [messages, calls] = [(messages, "message"), (count, "call")].map(
-                        |(number, word)| match number {
-                            1 => format!("1 {word}"),
-                            _ => format!("{number} {word}s"),
-                        },
-                    );
-                    format!("saved {messages} of {calls} in {path_text}")
-                }
-                Err(error) => format!("cannot write {path_text}: {error}"),
-            },
+        let path_text = path.display();
+        let calls = dialogs.iter().filter(|dialog| dialog.is_sip()).count();
+        let associations = dialogs.len() - calls;
+        let counted = |number: usize, word: &str| match number {
+            1 => format!("1 {word}"),
+            _ => format!("{number} {word}s"),
+        };
+        if dialogs.is_empty() {
+            self.note = "there is nothing to be saved".to_owned();
+            return;
+        }
+        self.note = match save(path, &self.interface, dialogs.into_iter()) {
+            Ok(messages) => {
+                let of = [(calls, "call"), (associations, "association")];
+                let of = of.into_iter().filter(|(number, _)| *number > 0);
+                let of: Vec<String> = of.map(|(number, word)| counted(number, word)).collect();
+                let messages = counted(messages, "message");
+                format!("saved {messages} of {} in {path_text}", of.join(" and "))
+            }
+            Err(error) => format!("cannot write {path_text}: {error}"),
         };
     }
 }

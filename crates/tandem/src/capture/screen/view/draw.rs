@@ -120,10 +120,13 @@ fn draw_head(
 ) {
     buffer.set_style(area, Style::new().reversed());
     let mut text = format!(
-        " {}: {} packets, {} calls and other dialogs",
+        " {}: {} packets, {}",
         clean(&view.interface),
         format_count(captured),
-        format_count(journal.dialogs().len() as u64)
+        match journal.dialogs().len() {
+            1 => "1 call or other dialog".to_owned(),
+            count => format!("{} calls and other dialogs", format_count(count as u64)),
+        }
     );
     for (count, what) in [
         (dropped, "packets lost"),

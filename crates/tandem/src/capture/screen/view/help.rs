@@ -11,7 +11,7 @@ List
   < >        sort by the column before, after
   z          turn the order round
   t  F10     choose columns: Space shows or hides one
-  s  F2      save the selected calls, or this one, as pcapng (SIP only)
+  s  F2      save the selected calls, or this one, as pcapng
   i          metrics and counts
   p          pause
   c  F5      clear the list

@@ -183,6 +183,18 @@ fn a_search_lists_what_has_it() {
     assert!(fixture.picture(140, 20).contains("user1@x"));
 }
 
+/// What a file says.
+fn read_again(path: &Path) -> Journal {
+    let file = std::fs::File::open(path).expect("it was written");
+    let mut reader = capture::Reader::open(file, 0).expect("a capture");
+    let mut again = Journal::new(JournalBounds::default(), 1);
+    while reader
+        .step(&mut |event| again.observe(&event))
+        .expect("it is whole")
+    {}
+    again
+}
+
 #[test]
 fn a_selection_is_saved_and_read_again() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -200,13 +212,7 @@ fn a_selection_is_saved_and_read_again() {
         picture.contains("saved 3 messages of 1 call in"),
         "{picture}"
     );
-    let file = std::fs::File::open(&path).expect("it was written");
-    let mut reader = capture::Reader::open(file, 0).expect("a capture");
-    let mut again = Journal::new(JournalBounds::default(), 1);
-    while reader
-        .step(&mut |event| again.observe(&event))
-        .expect("it is whole")
-    {}
+    let again = read_again(&path);
     let dialogs: Vec<&Dialog> = again.dialogs().collect();
     assert_eq!(dialogs.len(), 1);
     assert_eq!(
@@ -440,8 +446,25 @@ fn m3ua_is_listed_drawn_and_read() {
     );
     // Beside the ladder, the message that is pointed at, with its octets.
     assert!(ladder.contains("0000  01 00 03 01 00 00 00 08"), "{ladder}");
-    fixture.press(&[Key::Letter('s'), Key::Enter]);
-    assert!(fixture.picture(140, 30).contains("M3UA is not saved"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("m3ua.pcapng");
+    fixture.press(&[Key::Letter('s'), Key::Clear]);
+    fixture.type_text(&path.display().to_string());
+    fixture.press(&[Key::Enter]);
+    let saved = &fixture.view.note;
+    assert!(
+        saved.starts_with("saved 2 messages of 1 association in"),
+        "{saved}"
+    );
+    let saved = read_again(&path);
+    let dialogs: Vec<&Dialog> = saved.dialogs().collect();
+    let labels = dialogs.iter().flat_map(|dialog| &dialog.messages);
+    let labels: Vec<&str> = labels.map(|message| &*message.label).collect();
+    assert_eq!((dialogs.len(), labels.len()), (1, 2), "{labels:?}");
+    assert!(
+        !dialogs[0].is_sip() && labels[1].starts_with("ASPUP ACK"),
+        "{labels:?}"
+    );
     // It is found by what the messages are called.
     fixture.press(&[Key::Back, Key::Letter('/')]);
     fixture.type_text("aspup ack");

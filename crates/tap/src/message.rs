@@ -1,4 +1,4 @@
-//! SIP messages as they are inside of whatever carried them.
+//! Messages of SIP and M3UA as they are inside of whatever carried them.
 
 use crate::blocks::{LinkType, append_interface, append_packet, append_section_header};
 use crate::capture_writer::APPLICATION;
@@ -9,13 +9,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// One SIP message on its way.
+/// One message on its way.
 #[derive(Debug, Clone, Copy)]
-pub struct SipRecord<'a> {
+pub struct MessageRecord<'a> {
     /// When it was sent or received.
     pub time: SystemTime,
     /// Which way it went.
     pub direction: Direction,
+    /// Whose message it is.
+    pub protocol: MessageProtocol,
     /// What the ports are ports of.
     pub ports: PortKind,
     /// The transport as Wireshark shows it, in the packet's comment: `TLS` for instance.
@@ -26,6 +28,15 @@ pub struct SipRecord<'a> {
     pub destination: SocketAddr,
     /// The whole message, in the clear.
     pub message: &'a [u8],
+}
+
+/// The protocol of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageProtocol {
+    /// SIP.
+    Sip,
+    /// M3UA (RFC 4666).
+    M3ua,
 }
 
 /// The protocol whose ports a message went between.
@@ -39,33 +50,33 @@ pub enum PortKind {
     Sctp,
 }
 
-/// A capture of SIP messages in a file, whatever carries them: what goes through TLS is there in
+/// A capture of messages in a file, whatever carries them: what goes through TLS is there in
 /// the clear. Clones write to the same file.
 ///
-/// Wireshark shows each as a SIP message with its addresses and ports, and knows calls and their
+/// Wireshark shows each as a message of its protocol with its addresses and ports, and knows calls and their
 /// flows; there are no IP packets in it. Recording never waits; see [`Tap`](crate::Tap).
 #[derive(Debug, Clone)]
-pub struct SipTap {
+pub struct MessageTap {
     live: Live,
 }
 
-impl SipTap {
+impl MessageTap {
     /// Begins a capture in a new file; one that is there is overwritten. `interface` is the name by
     /// which Wireshark shows where it was taken.
     ///
     /// # Errors
     ///
     /// When the file or the thread cannot be made.
-    pub fn create(path: impl AsRef<Path>, interface: &str) -> io::Result<SipTap> {
+    pub fn create(path: impl AsRef<Path>, interface: &str) -> io::Result<MessageTap> {
         let mut prelude = Vec::new();
         append_section_header(APPLICATION, &mut prelude);
         append_interface(interface, LinkType::UpperPdu, &mut prelude);
         let live = Live::create(path.as_ref(), &prelude, u64::MAX)?;
-        Ok(SipTap { live })
+        Ok(MessageTap { live })
     }
 
     /// Records one message.
-    pub fn record(&self, record: &SipRecord<'_>) {
+    pub fn record(&self, record: &MessageRecord<'_>) {
         self.live.record(record.message.len(), |out| {
             append_packet(
                 record.time,
@@ -97,8 +108,12 @@ impl SipTap {
 
 /// The message with the tags of an exported PDU before it, in network byte order: what dissects it,
 /// and where it was found.
-fn append_pdu(record: &SipRecord<'_>, out: &mut Vec<u8>) {
-    append_tag(DISSECTOR_NAME, b"sip\0", out);
+fn append_pdu(record: &MessageRecord<'_>, out: &mut Vec<u8>) {
+    let dissector = match record.protocol {
+        MessageProtocol::Sip => b"sip\0",
+        MessageProtocol::M3ua => b"m3ua",
+    };
+    append_tag(DISSECTOR_NAME, dissector, out);
     append_address([IPV4_SOURCE, IPV6_SOURCE], record.source, out);
     append_address(
         [IPV4_DESTINATION, IPV6_DESTINATION],

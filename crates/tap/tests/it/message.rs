@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
-use tap::{Direction, PortKind, SipRecord, SipTap, TapStatistics};
+use tap::{Direction, MessageProtocol, MessageRecord, MessageTap, PortKind, TapStatistics};
 use test_support::require_command;
 
 fn message(number: usize) -> String {
@@ -69,11 +69,12 @@ fn messages_are_shown_as_sip_between_their_addresses() {
     };
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("sip.pcapng");
-    let tap = SipTap::create(&file, "test").expect("a capture");
+    let tap = MessageTap::create(&file, "test").expect("a capture");
     for (number, (transport, ports, direction, source, destination)) in
         KINDS.into_iter().enumerate()
     {
-        tap.record(&SipRecord {
+        tap.record(&MessageRecord {
+            protocol: MessageProtocol::Sip,
             time: UNIX_EPOCH + Duration::new(1_700_000_000, 1 + number as u32),
             direction,
             ports,
@@ -159,13 +160,50 @@ fn messages_are_shown_as_sip_between_their_addresses() {
     assert!(!shown.contains("Malformed"), "{shown}");
 }
 
+#[test]
+fn m3ua_is_shown_as_m3ua() {
+    let Some(tshark) = require_command("tshark", "tshark") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("m3ua.pcapng");
+    let tap = MessageTap::create(&file, "test").expect("a capture");
+    tap.record(&MessageRecord {
+        protocol: MessageProtocol::M3ua,
+        time: UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+        direction: Direction::Inbound,
+        ports: PortKind::Sctp,
+        transport: "SCTP",
+        source: "192.0.2.1:2905".parse().expect("an address"),
+        destination: "192.0.2.2:2905".parse().expect("an address"),
+        // ASP Up (RFC 4666 section 3.5.1).
+        message: &[1, 0, 3, 1, 0, 0, 0, 8],
+    });
+    tap.flush().expect("it can be written");
+    let fields = [
+        "_ws.col.Protocol",
+        "m3ua.message_class",
+        "m3ua.message_type",
+    ];
+    let output = Command::new(&tshark)
+        .arg("-r")
+        .arg(&file)
+        .args(["-T", "fields"])
+        .args(fields.into_iter().flat_map(|field| ["-e", field]))
+        .output()
+        .expect("tshark runs");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let is_as_expected = shown.starts_with("M3UA") && shown.ends_with("\t3\t1\n");
+    assert!(is_as_expected, "{shown}");
+}
+
 /// Messages have credentials in them.
 #[test]
 fn the_owner_alone_may_read_a_capture() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("sip.pcapng");
-    let tap = SipTap::create(&file, "test").expect("a capture");
+    let tap = MessageTap::create(&file, "test").expect("a capture");
     let metadata = std::fs::metadata(&file).expect("there");
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     drop(tap);
