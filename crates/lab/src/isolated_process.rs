@@ -14,6 +14,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use report::Stopwatch;
 
 use crate::experiment::Experiment;
 use crate::machine_load::{Disturbance, MachineLoad};
@@ -50,6 +51,7 @@ pub fn run_isolated(
     command: &dyn Fn(&'static str) -> io::Result<Command>,
     interrupted: &AtomicBool,
 ) -> Results {
+    let stopwatch = Stopwatch::start();
     // Whose parent has gone is waited for here, and its time counts as ours. Without that it may be that of others.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let bars = match is_hidden() {
@@ -131,7 +133,7 @@ pub fn run_isolated(
                 Outcome::skipped(format!("it was interrupted{}", earlier_runs(&before)))
             }),
         });
-    Results::new(options, results.collect())
+    Results::new(options, stopwatch.period(), results.collect())
 }
 
 /// A run that does not count: only times or rates broke the law, on a disturbed machine.

@@ -18,8 +18,11 @@ impl Results {
 /// The page; `command` repeats it.
 fn page(results: &Results, command: &str) -> Page {
     let options = results.options();
-    let mut page = Page::new("Published transport experiments, repeated")
-        .paragraph(summary(results))
+    let title = match results.results() {
+        [one] => format!("{}, repeated", one.experiment.title()),
+        _ => "Published transport experiments, repeated".to_owned(),
+    };
+    let mut page = Page::new(title, headline(results), results.period())
         .paragraph(
             "Holds: the published finding is found again. Differs: Tandem obeys the law of the RFC, but the \
              published finding is not found on today's software or machines. Fails: Tandem breaks the law. \
@@ -61,20 +64,30 @@ fn page(results: &Results, command: &str) -> Page {
     })
 }
 
-fn summary(results: &Results) -> String {
-    let count = |verdict| {
-        let all = results.results().iter();
-        all.filter(|result| result.outcome.verdict == verdict)
-            .count()
+/// The verdict of one experiment and its reason, or of several how many hold and which do not.
+fn headline(results: &Results) -> String {
+    let results = results.results();
+    if let [one] = results {
+        return format!("{}: {}", one.outcome.verdict, one.outcome.why);
+    }
+    let with = |verdict| {
+        let with = results.iter();
+        let with = with.filter(move |result| result.outcome.verdict == verdict);
+        with.map(|result| result.experiment.name())
+            .collect::<Vec<_>>()
     };
-    format!(
-        "Experiments: {}. Hold: {}, differ: {}, fail: {}, skipped: {}.",
-        results.results().len(),
-        count(Verdict::Holds),
-        count(Verdict::Differs),
-        count(Verdict::Fails),
-        count(Verdict::Skipped)
-    )
+    let mut parts = vec![format!(
+        "{} of {} experiments hold",
+        with(Verdict::Holds).len(),
+        results.len()
+    )];
+    for verdict in [Verdict::Fails, Verdict::Differs, Verdict::Skipped] {
+        let names = with(verdict);
+        if !names.is_empty() {
+            parts.push(format!("{verdict}: {}", names.join(", ")));
+        }
+    }
+    parts.join("; ")
 }
 
 /// One experiment.
@@ -149,6 +162,8 @@ fn capitalised(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use report::Stopwatch;
+
     use super::*;
     use crate::experiments;
     use crate::outcome::Outcome;
@@ -165,7 +180,9 @@ mod tests {
             experiment: *experiment,
             outcome: Outcome::skipped("nothing was run"),
         });
-        let html = Results::new(options, results.collect()).to_html("tandem lab run all");
+        let period = Stopwatch::start().period();
+        let html = Results::new(options, period, results.collect()).to_html("tandem lab run all");
+        assert!(html.contains("<p class=\"headline\">0 of "), "{html}");
         for experiment in experiments::all() {
             let name = experiment.name();
             let count = |text: &str| html.matches(text).count();
@@ -173,6 +190,48 @@ mod tests {
             // From the contents and from the table.
             assert_eq!(count(&format!("<a href=\"#{name}\">")), 2, "{name}");
         }
+    }
+
+    #[test]
+    fn the_headline_says_what_does_not_hold() {
+        let options = Options {
+            on: On::Sim,
+            seed: 1,
+            quick: true,
+            profile: Profile::Signalling,
+        };
+        let headline = |verdicts: &[Verdict]| {
+            let results = experiments::all().iter().zip(verdicts);
+            let results = results.map(|(experiment, verdict)| Ran {
+                experiment: *experiment,
+                outcome: Outcome {
+                    verdict: *verdict,
+                    ..Outcome::skipped("it was so")
+                },
+            });
+            headline(&Results::new(
+                options,
+                Stopwatch::start().period(),
+                results.collect(),
+            ))
+        };
+        let name = |index: usize| experiments::all()[index].name();
+        assert_eq!(headline(&[Verdict::Fails]), "fails: it was so");
+        assert_eq!(headline(&[Verdict::Holds; 3]), "3 of 3 experiments hold");
+        assert_eq!(
+            headline(&[
+                Verdict::Skipped,
+                Verdict::Holds,
+                Verdict::Fails,
+                Verdict::Fails
+            ]),
+            format!(
+                "1 of 4 experiments hold; fails: {}, {}; skipped: {}",
+                name(2),
+                name(3),
+                name(0)
+            )
+        );
     }
 
     #[test]

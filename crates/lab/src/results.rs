@@ -1,6 +1,6 @@
 //! What came out of a run of experiments: the JSON that programs read, and the table for people.
 
-use report::{Cell, Column, Row, Table};
+use report::{Cell, Column, Period, Row, Table};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,6 +22,7 @@ pub struct Result {
 #[derive(Clone)]
 pub struct Results {
     options: Options,
+    period: Period,
     results: Vec<Result>,
 }
 
@@ -38,8 +39,12 @@ struct Record<'a> {
 }
 
 impl Results {
-    pub(crate) fn new(options: Options, results: Vec<Result>) -> Results {
-        Results { options, results }
+    pub(crate) fn new(options: Options, period: Period, results: Vec<Result>) -> Results {
+        Results {
+            options,
+            period,
+            results,
+        }
     }
 
     /// Each by itself.
@@ -50,6 +55,11 @@ impl Results {
     /// How they were run.
     pub fn options(&self) -> Options {
         self.options
+    }
+
+    /// When they were run.
+    pub fn period(&self) -> Period {
+        self.period
     }
 
     /// Whether one breaks the law.

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use report::Stopwatch;
 
 use crate::context::Context;
 use crate::experiment::{Experiment, On};
@@ -23,7 +24,8 @@ pub fn run(
     options: Options,
     interrupted: &AtomicBool,
 ) -> Results {
-    let results = experiments.iter().map(|experiment| {
+    let stopwatch = Stopwatch::start();
+    let run = |experiment: &&'static dyn Experiment| {
         let bar = progress::bar();
         progress::begin(&bar, experiment.name());
         let outcome = run_in_thread(
@@ -37,8 +39,9 @@ pub fn run(
             experiment: *experiment,
             outcome: outcome.unwrap_or_else(|| Outcome::skipped("it was interrupted")),
         }
-    });
-    Results::new(options, results.collect())
+    };
+    let results = experiments.iter().map(run).collect();
+    Results::new(options, stopwatch.period(), results)
 }
 
 /// How often it is looked whether an experiment is over, or to be left.

@@ -1,7 +1,7 @@
 //! The JSON that programs read, and the writing of files.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -63,14 +63,22 @@ pub struct WriteError {
     source: io::Error,
 }
 
-/// Writes a document or page to a file, replacing what was there.
+/// Writes a document or page to a file, replacing what was there. Where the disk is full nothing is left: a part of a document
+/// looks like one.
 ///
 /// # Errors
 ///
 /// When the file cannot be created or written; the message names it.
 pub fn write_file(path: impl AsRef<Path>, contents: &str) -> Result<(), WriteError> {
     let path = path.as_ref();
-    fs::write(path, contents).map_err(|source| WriteError {
+    let written = fs::File::create(path).and_then(|mut file| {
+        let written = file.write_all(contents.as_bytes());
+        if written.is_err() && file.metadata()?.is_file() {
+            fs::remove_file(path)?;
+        }
+        written
+    });
+    written.map_err(|source| WriteError {
         path: path.to_owned(),
         source,
     })

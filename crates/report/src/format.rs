@@ -25,6 +25,21 @@ pub fn format_milliseconds(milliseconds: f64) -> String {
     format_number(milliseconds, milliseconds_decimals(milliseconds))
 }
 
+/// How many of all did what is said of them: `12 of 1,000 calls failed (1.2 %)`, `none of 4 calls failed`.
+pub fn format_share(some: u64, all: u64, what: &str) -> String {
+    if some == 0 {
+        return format!("none of {} {what}", format_count(all));
+    }
+    // One in a million is not 0.00 %.
+    let percent = 100.0 * some as f64 / all.max(1) as f64;
+    let percent = match percent < 0.01 {
+        true => "less than 0.01".to_owned(),
+        false => format_number(percent, if percent < 1.0 { 2 } else { 1 }),
+    };
+    let [some, all] = [some, all].map(format_count);
+    format!("{some} of {all} {what} ({percent} %)")
+}
+
 /// How many decimals of a duration in milliseconds are worth showing.
 pub(crate) fn milliseconds_decimals(milliseconds: f64) -> u8 {
     match milliseconds.abs() {
@@ -50,6 +65,23 @@ fn separate_thousands(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_counted_and_weighed() {
+        for (some, all, shown) in [
+            (0, 4, "none of 4 calls failed"),
+            (12, 1000, "12 of 1,000 calls failed (1.2 %)"),
+            (4, 1000, "4 of 1,000 calls failed (0.40 %)"),
+            (
+                1,
+                1_000_000,
+                "1 of 1,000,000 calls failed (less than 0.01 %)",
+            ),
+            (4, 4, "4 of 4 calls failed (100.0 %)"),
+        ] {
+            assert_eq!(format_share(some, all, "calls failed"), shown);
+        }
+    }
 
     #[test]
     fn thousands_are_separated() {

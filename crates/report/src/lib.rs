@@ -2,11 +2,12 @@
 //! self-contained HTML pages, and the JSON documents that programs read.
 //!
 //! A command fills plain data structures ([`Table`], [`Plot`], [`Page`], [`Document`]) and asks each for
-//! its rendering; nothing here knows what was measured, reads a clock, or opens a socket.
+//! its rendering; nothing here knows what was measured or opens a socket, and only a [`Stopwatch`] reads clocks.
 //!
 //! ```
-//! use report::{Axis, Cell, Colour, Column, Page, Plot, Row, Section, Series, Table};
+//! use report::{Axis, Cell, Colour, Column, Page, Plot, Row, Section, Series, Stopwatch, Table};
 //!
+//! let stopwatch = Stopwatch::start();
 //! let mut table = Table::new("Calls")
 //!     .column(Column::text("Transport").key())
 //!     .column(Column::number("Loss").unit("%").key())
@@ -21,7 +22,7 @@
 //! )
 //! .series(Series::new("SCTP", Colour::Orange).points([(0.0, Some(950.0)), (10.0, Some(31.0))]));
 //!
-//! let page = Page::new("Tandem demo")
+//! let page = Page::new("Tandem demo", "At 10 % loss SCTP completes 31 calls a second.", stopwatch.period())
 //!     .section(Section::new("Results").plot(plot).table(table))
 //!     .to_html();
 //! assert!(page.starts_with("<!DOCTYPE html>"));
@@ -34,6 +35,7 @@ mod format;
 mod ladder;
 mod machine;
 mod page;
+mod period;
 mod plot;
 mod table;
 mod text;
@@ -41,10 +43,11 @@ mod trials;
 
 pub use document::{Document, SCHEMA, WriteError, write_file};
 pub use fixed_point::FixedPoint;
-pub use format::{format_count, format_milliseconds, format_number};
+pub use format::{format_count, format_milliseconds, format_number, format_share};
 pub use ladder::{Arrow, ArrowKind, Ladder, LadderLines};
 pub use machine::Machine;
 pub use page::{Page, Provenance, Section};
+pub use period::{Period, Stopwatch};
 pub use plot::{Axis, Colour, Plot, Point, Series};
 pub use table::{Alignment, Cell, Column, CsvRecord, Decimal, Row, Table};
 pub use text::is_plain;

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use m3ua::{AsState, AspState};
 use metrics_listener::{Document, Labels, Metrics, Observed, Page, SctpAssociation, used, write};
-use report::{Cell, Column, Row, Section, Table};
+use report::{Cell, Column, Period, Row, Section, Table};
 use sctp_net::Association;
 
 use crate::configuration::Names;
@@ -43,10 +43,19 @@ impl Observer {
     ///
     /// When it has ended.
     pub async fn status(&self) -> Result<Status, Stopped> {
-        self.handle.status(Arc::clone(&self.names)).await
+        let snapshot = self.handle.snapshot().await?;
+        Ok(Status::of(&snapshot, &self.names))
     }
 
-    async fn snapshot(&self) -> Result<Snapshot, Stopped> {
+    /// Since when it has been watched.
+    fn uptime(&self) -> Period {
+        Period {
+            began: self.started,
+            lasted: self.started.elapsed().unwrap_or_default(),
+        }
+    }
+
+    async fn exposition(&self) -> Result<Exposition, Stopped> {
         let status = self.status().await?;
         let all = self.handle.associations().await?;
         let associations_left_out = all.len().saturating_sub(MAX_ASSOCIATIONS);
@@ -55,7 +64,7 @@ impl Observer {
             let name = self.names.of_peer(peer).to_owned();
             associations.extend(of_sctp(name, &association).await);
         }
-        Ok(Snapshot {
+        Ok(Exposition {
             status,
             associations,
             associations_left_out,
@@ -77,16 +86,16 @@ async fn of_sctp(name: String, association: &Association) -> Option<SctpAssociat
 
 impl Observed for Observer {
     async fn metrics(&self) -> String {
-        match self.snapshot().await {
-            Ok(snapshot) => write(snapshot),
+        match self.exposition().await {
+            Ok(exposition) => write(exposition),
             // It has ended: there is nothing to tell.
             Err(Stopped) => String::new(),
         }
     }
 
     async fn readiness(&self) -> Result<(), &'static str> {
-        match self.status().await {
-            Ok(_) => Ok(()),
+        match self.handle.answers().await {
+            Ok(()) => Ok(()),
             Err(Stopped) => Err("the signalling process has ended"),
         }
     }
@@ -97,7 +106,11 @@ impl Observed for Observer {
             _ => return None,
         };
         let (media_type, content, refresh) = match path {
-            "/" => ("text/html; charset=utf-8", html(&status), Some(REFRESH)),
+            "/" => (
+                "text/html; charset=utf-8",
+                html(&status, self.uptime()),
+                Some(REFRESH),
+            ),
             _ => (
                 "application/json",
                 serde_json::to_string_pretty(&status).ok()?,
@@ -114,14 +127,14 @@ impl Observed for Observer {
 
 /// Everything that metrics show, at one time.
 #[derive(Debug)]
-struct Snapshot {
+struct Exposition {
     status: Status,
     associations: Vec<SctpAssociation>,
     associations_left_out: usize,
     started: SystemTime,
 }
 
-impl Metrics for Snapshot {
+impl Metrics for Exposition {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         self.peers(page)?;
         self.application_servers(page)?;
@@ -137,7 +150,7 @@ impl Metrics for Snapshot {
     }
 }
 
-impl Snapshot {
+impl Exposition {
     fn peers(&self, page: &mut Page<'_>) -> fmt::Result {
         let peers = &self.status.peers;
         page.gauges(
@@ -296,7 +309,7 @@ fn of_flag(is_so: bool) -> f64 {
     f64::from(u8::from(is_so))
 }
 
-fn html(status: &Status) -> String {
+fn html(status: &Status, uptime: Period) -> String {
     let states = Section::new("States")
         .table(peers_table(status))
         .table(servers_table(status));
@@ -305,7 +318,7 @@ fn html(status: &Status) -> String {
         .table(messages_table(status))
         .table(drops_table(status));
     let routes = Section::new("Routes").table(destinations_table(status));
-    let mut page = report::Page::new("Signalling process");
+    let mut page = report::Page::new("Signalling process", headline(status), uptime);
     if status.left_out > 0 {
         page = page.paragraph(format!("{} entries are not shown.", status.left_out));
     }
@@ -313,6 +326,27 @@ fn html(status: &Status) -> String {
         .section(messages)
         .section(routes)
         .to_html()
+}
+
+/// How many peers are connected, and application servers active.
+fn headline(status: &Status) -> String {
+    let peers = &status.peers;
+    let connected = peers.iter().filter(|peer| peer.association.is_some());
+    let servers = status.application_servers.iter();
+    let states: Vec<AsState> = servers.filter_map(|server| server.state).collect();
+    let active = states.iter().filter(|state| **state == AsState::Active);
+    let mut headline = format!(
+        "{} of {} peers are connected",
+        connected.count(),
+        peers.len()
+    );
+    if !states.is_empty() {
+        let (active, all) = (active.count(), states.len());
+        headline.push_str(&format!(
+            "; {active} of {all} application servers are active"
+        ));
+    }
+    headline
 }
 
 fn peers_table(status: &Status) -> Table {

@@ -1,25 +1,30 @@
 //! Results as a page.
 
-use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series};
+use report::{
+    Axis, Colour, Machine, Page, Period, Plot, Provenance, Section, Series, format_milliseconds,
+    format_share,
+};
 
 use crate::condition::Condition;
 use crate::encryption::Encryption;
+use crate::result::RunResult;
 use crate::table;
 
 /// The page of an experiment; `command` repeats it.
 pub fn page(
     conditions: &[Condition],
+    period: Period,
     machine: Machine,
     seed: u64,
     command: &str,
     parameters: Vec<(String, String)>,
 ) -> Page {
-    let first = conditions.iter().flat_map(|one| &one.trials).next();
-    let title = match first {
+    let runs: Vec<&RunResult> = conditions.iter().flat_map(|one| &one.trials).collect();
+    let title = match runs.first() {
         Some(run) => format!("Raw traffic to {}", run.target),
         None => "Raw traffic".to_owned(),
     };
-    let mut page = Page::new(title).paragraph(
+    let mut page = Page::new(title, headline(&runs), period).paragraph(
         "Each packet carries the experiment, its number and its time. The receiver counts lost, reordered and \
          duplicate packets, and echoes some.",
     );
@@ -70,6 +75,27 @@ pub fn page(
         seed,
         parameters,
     })
+}
+
+/// How much was lost, and how long a round trip took.
+fn headline(runs: &[&RunResult]) -> String {
+    let sum = |of: fn(&RunResult) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
+    let (lost, sent) = (sum(|run| run.lost), sum(|run| run.sent));
+    let mut headline = format_share(lost, sent, "packets were lost");
+    let medians = runs.iter().filter_map(|run| run.round_trip.p50);
+    let shortest = medians.clone().min_by(f64::total_cmp);
+    let longest = medians.max_by(f64::total_cmp);
+    if let Some((shortest, longest)) = shortest.zip(longest) {
+        let [shortest, longest] = [shortest, longest].map(format_milliseconds);
+        headline.push_str(&match shortest == longest {
+            true => format!("; median round trip: {shortest} ms"),
+            false => format!("; median round trips: {shortest} to {longest} ms"),
+        });
+    }
+    if runs.iter().any(|run| !run.on_schedule) {
+        headline.push_str("; the sender did not keep its schedule");
+    }
+    headline
 }
 
 fn has_sizes(conditions: &[Condition]) -> bool {

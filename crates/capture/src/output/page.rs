@@ -1,6 +1,6 @@
 //! The page: tables, plots and ladder diagrams.
 
-use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series, Table};
+use report::{Axis, Colour, Machine, Page, Period, Plot, Provenance, Section, Series, Table};
 
 use super::Output;
 use super::calendar::system_time;
@@ -23,12 +23,13 @@ impl Output {
         parameters: Vec<(String, String)>,
         chunks: Option<&ChunkArrows>,
     ) -> String {
-        let mut page = Page::new("Signalling in a capture")
-            .headline(self.verdict())
-            .paragraph(self.in_short());
-        if let (Some(first), Some(last)) = (self.results.first, self.results.last) {
-            page = page.when(system_time(first), last.since(first));
-        }
+        let period = self.results.first.zip(self.results.last);
+        let period = period.map(|(first, last)| Period {
+            began: system_time(first),
+            lasted: last.since(first),
+        });
+        let mut page =
+            Page::new("Signalling in a capture", self.verdict(), period).paragraph(self.in_short());
         page = page.section(Section::new("Capture").table(self.files_table()));
         let plots = self.plots();
         if !plots.is_empty() {

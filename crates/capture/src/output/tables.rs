@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use report::{Cell, Column, Decimal, Row, Table, format_count, format_number};
+use report::{Cell, Column, Decimal, Row, Table, format_count, format_share};
 
 use super::{Output, SessionTable, m3ua_tables, rtp_tables, sctp_tables, session_table};
 use crate::{Analysis, Codes, DelaySummary, Delayed, Losses, Metrics, Milestone, Time};
@@ -164,46 +164,30 @@ impl Output {
     /// What the capture shows, in a sentence: whether calls fail, media is lost, or requests of M3UA have no answer.
     pub(super) fn verdict(&self) -> String {
         let results = &self.results;
-        let of = |some: u64, all: u64, what: &str| {
-            let percent = format_number(100.0 * some as f64 / all as f64, 1);
-            let [some, all] = [some, all].map(format_count);
-            format!("{some} of {all} {what} ({percent} %)")
-        };
         let mut parts = Vec::new();
         if self.sessions > 0 {
             let failed = ["not ended", "refused", "unanswered"];
             let failed = failed.map(|outcome| results.outcomes.get(outcome).copied());
             let failed = failed.into_iter().flatten().sum();
-            parts.push(match failed {
-                0 => format!("none of {} calls failed", format_count(self.sessions)),
-                failed => of(failed, self.sessions, "calls failed"),
-            });
+            parts.push(format_share(failed, self.sessions, "calls failed"));
         }
         let rtp = &results.rtp;
         if rtp.streams > 0 {
             let expected = rtp.packets + rtp.lost;
-            parts.push(match rtp.lost {
-                0 => format!("none of {} RTP packets was lost", format_count(expected)),
-                lost => of(lost, expected, "RTP packets were lost"),
-            });
+            parts.push(format_share(rtp.lost, expected, "RTP packets were lost"));
         }
         let transactions = results.m3ua.transactions();
         if !transactions.is_empty() {
             let sum = |of: fn(&crate::M3uaTransactions) -> u64| transactions.values().map(of).sum();
             let unanswered: u64 = sum(|one| one.unanswered);
             let all: u64 = unanswered + sum(|one| one.answered + one.refused);
-            parts.push(match unanswered {
-                0 => format!("all of {} M3UA requests were answered", format_count(all)),
-                unanswered => of(unanswered, all, "M3UA requests were not answered"),
-            });
+            let what = "M3UA requests remained without an answer";
+            parts.push(format_share(unanswered, all, what));
         }
-        let text = match parts.is_empty() {
+        match parts.is_empty() {
             true => "no call in the capture".to_owned(),
             false => parts.join("; "),
-        };
-        let mut letters = text.chars();
-        let first = letters.next().map(|first| first.to_uppercase().to_string());
-        format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+        }
     }
 }
 

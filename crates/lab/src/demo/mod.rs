@@ -2,6 +2,7 @@
 //! network that loses packets (Pang 2003, section 5.4).
 
 mod condition;
+mod headline;
 mod options;
 mod page;
 mod results;
@@ -11,7 +12,7 @@ mod table;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use report::{Document, Machine};
+use report::{Document, Machine, Period, Stopwatch};
 use sip::Transport;
 use sip_net::Tap;
 use tokio::task::JoinSet;
@@ -27,6 +28,7 @@ pub use results::Measurement;
 pub struct Results {
     options: Options,
     machine: Machine,
+    period: Period,
     /// How many runs there were to be.
     planned: usize,
     runs: Vec<Measurement>,
@@ -40,7 +42,7 @@ impl Results {
 
     /// The self-contained page; `command` is what repeats the demo.
     pub fn to_html(&self, command: &str) -> String {
-        page::page(&self.options, &self.runs, &self.machine, command).to_html()
+        page::page(self, command).to_html()
     }
 
     /// The JSON document.
@@ -84,6 +86,7 @@ pub async fn run(
     tap: Option<&Tap>,
     interrupted: impl Future<Output = ()>,
 ) -> anyhow::Result<Results> {
+    let stopwatch = Stopwatch::start();
     let plan = plan(options);
     let mut runs = Vec::new();
     tokio::select! {
@@ -95,6 +98,7 @@ pub async fn run(
     Ok(Results {
         options: options.clone(),
         machine: Machine::detect(),
+        period: stopwatch.period(),
         planned: plan.len(),
         runs,
     })

@@ -1,23 +1,27 @@
 //! The demo's results as a page.
 
 use measures::DelaySummary;
-use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series};
+use report::{Axis, Colour, Page, Plot, Provenance, Section, Series};
 use sip::Transport;
 use sip_net::Profile;
 
 use super::condition::Line;
+use super::headline::headline;
 use super::table::table;
-use super::{Associations, End, Measurement, Options};
+use super::{Associations, End, Measurement, Options, Results};
 use crate::published::calls_under_loss;
 
 /// The page of all runs; `command` repeats them.
-pub(super) fn page(
-    options: &Options,
-    runs: &[Measurement],
-    machine: &Machine,
-    command: &str,
-) -> Page {
-    Page::new("SIP calls over UDP, TCP and SCTP on a lossy network")
+pub(super) fn page(results: &Results, command: &str) -> Page {
+    let Results {
+        options,
+        machine,
+        period,
+        planned,
+        runs,
+    } = results;
+    let title = "SIP calls over UDP, TCP and SCTP on a lossy network";
+    Page::new(title, headline(runs, *planned), *period)
         .paragraph(summary(options))
         .paragraph(
             "Lost packets are drawn from a seed, separately for each direction, inside the users' sockets. SIP \

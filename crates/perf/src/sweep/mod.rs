@@ -6,7 +6,7 @@ mod table;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use report::{Document, Machine};
+use report::{Document, Machine, Period, Stopwatch};
 
 use crate::client::{self, ClientConfig};
 use crate::parameters::limits;
@@ -50,6 +50,7 @@ pub struct SweepParameters {
 pub struct Sweep {
     parameters: SweepParameters,
     machine: Machine,
+    period: Period,
     /// For each size, the transports in their order.
     runs: Vec<TestResult>,
 }
@@ -105,6 +106,7 @@ pub async fn sweep(
     mut interrupts: client::Interrupts,
     mut on_run: impl FnMut(&TestResult),
 ) -> anyhow::Result<Sweep> {
+    let stopwatch = Stopwatch::start();
     let mut runs = Vec::new();
     'sizes: for &size in &config.sizes {
         for protocol in Protocol::ALL {
@@ -137,6 +139,7 @@ pub async fn sweep(
             nodelay: true,
         },
         machine: Machine::detect(),
+        period: stopwatch.period(),
         runs,
     })
 }
@@ -176,6 +179,11 @@ impl Sweep {
             self.runs.clone(),
         )
         .to_json()
+    }
+
+    /// How many tests there were to be.
+    fn planned(&self) -> usize {
+        self.parameters.sizes_bytes.len() * Protocol::ALL.len()
     }
 
     /// The result of a transport at a size.

@@ -1,6 +1,6 @@
 //! A sweep as a page.
 
-use report::{Axis, Colour, Page, Plot, Provenance, Section, Series};
+use report::{Axis, Colour, Page, Plot, Provenance, Section, Series, format_count, format_number};
 
 use super::{Sweep, table};
 use crate::result::TestResult;
@@ -8,7 +8,8 @@ use crate::{PAYLOAD_SEED, Protocol};
 
 /// The page of a sweep; `command` repeats it.
 pub(super) fn page(sweep: &Sweep, command: &str) -> Page {
-    Page::new("Throughput of UDP, TCP and SCTP by message size")
+    let title = "Throughput of UDP, TCP and SCTP by message size";
+    Page::new(title, headline(&sweep.runs, sweep.planned()), sweep.period)
         .paragraph(table::notes(sweep).join(" "))
         .paragraph(
             "Pang 2003, figure 5.2, swept packet sizes with ttcp over one fast link without loss and found \
@@ -45,6 +46,37 @@ pub(super) fn page(sweep: &Sweep, command: &str) -> Page {
             seed: PAYLOAD_SEED,
             parameters: parameters(sweep),
         })
+}
+
+/// The highest goodput of each transport; before that, what went wrong.
+fn headline(runs: &[TestResult], planned: usize) -> String {
+    let mut parts = Vec::new();
+    if runs.len() < planned {
+        parts.push(format!(
+            "interrupted after {} of {planned} tests",
+            runs.len()
+        ));
+    }
+    let wrong = runs.iter().filter(|run| !run.errors.is_empty()).count();
+    if wrong > 0 {
+        parts.push(format!("{wrong} of {planned} tests went wrong"));
+    }
+    let highest = Protocol::ALL.into_iter().filter_map(|protocol| {
+        let runs = runs.iter().filter(|run| run.protocol == protocol);
+        let goodputs = runs.filter_map(|run| Some((run.goodput_bits_per_second?, run.size_bytes)));
+        let (goodput, size) = goodputs.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        Some(format!(
+            "{} {} Mbit/s with {} bytes",
+            protocol.to_string().to_uppercase(),
+            format_number(goodput / 1e6, 0),
+            format_count(size as u64)
+        ))
+    });
+    let highest: Vec<String> = highest.collect();
+    if !highest.is_empty() {
+        parts.push(format!("highest goodput: {}", highest.join(", ")));
+    }
+    parts.join("; ")
 }
 
 fn plot(sweep: &Sweep, title: &str, y: Axis, value: fn(&TestResult) -> Option<f64>) -> Plot {

@@ -1,10 +1,10 @@
 //! Self-contained HTML pages.
 
 use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
 
 use crate::ladder::Ladder;
 use crate::machine::Machine;
+use crate::period::Period;
 use crate::plot::{Plot, style_sheet};
 use crate::table::Table;
 use crate::text::escape;
@@ -19,15 +19,15 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img
 const PLOT_SIZE: (u32, u32) = (600, 400);
 const NARROW_PLOT_SIZE: (u32, u32) = (380, 360);
 
-/// A page: a title, what there is to say first, sections, and where the figures come from.
+/// A page: a title, the result in a sentence, when it was measured, sections, and where the figures come from.
 ///
 /// It needs no network, no script and no second file, follows the reader's light or dark preference, and
 /// can be printed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     title: String,
-    headline: Option<String>,
-    when: Option<(SystemTime, Duration)>,
+    headline: String,
+    period: Option<Period>,
     paragraphs: Vec<String>,
     sections: Vec<Section>,
     has_contents: bool,
@@ -35,31 +35,22 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page.
-    pub fn new(title: impl Into<String>) -> Page {
+    /// A page without sections. The headline states the result in a sentence, which gets its capital letter and its full
+    /// stop here; the period is that of the measurement, and none where nothing was measured.
+    pub fn new(
+        title: impl Into<String>,
+        headline: impl Into<String>,
+        period: impl Into<Option<Period>>,
+    ) -> Page {
         Page {
             title: title.into(),
-            headline: None,
-            when: None,
+            headline: sentence(headline.into()),
+            period: period.into(),
             paragraphs: Vec::new(),
             sections: Vec::new(),
             has_contents: false,
             provenance: None,
         }
-    }
-
-    /// States the result in a sentence, above all else.
-    #[must_use]
-    pub fn headline(mut self, text: impl Into<String>) -> Page {
-        self.headline = Some(text.into());
-        self
-    }
-
-    /// States when what the page is about began, and how long it lasted.
-    #[must_use]
-    pub fn when(mut self, began: SystemTime, lasted: Duration) -> Page {
-        self.when = Some((began, lasted));
-        self
     }
 
     /// Adds a paragraph to the summary at the top.
@@ -115,11 +106,9 @@ impl Page {
             plots = style_sheet(),
             sheet = self.sheet(),
         );
-        if let Some(headline) = &self.headline {
-            let _ = writeln!(out, "<p class=\"headline\">{}</p>", escape(headline));
-        }
-        if let Some((began, lasted)) = self.when {
-            let _ = writeln!(out, "<p class=\"when\">{}</p>", when(began, lasted));
+        let _ = writeln!(out, "<p class=\"headline\">{}</p>", escape(&self.headline));
+        if let Some(period) = self.period {
+            let _ = writeln!(out, "<p class=\"when\">{}</p>", period.in_words());
         }
         push_paragraphs(&mut out, &self.paragraphs);
         if self.has_contents {
@@ -277,16 +266,16 @@ impl Provenance {
     }
 }
 
-/// Date, time of day and length: `2026-11-29 08:29:49 UTC, 1m 13s`.
-fn when(began: SystemTime, lasted: Duration) -> String {
-    let began = humantime::format_rfc3339_seconds(began.max(SystemTime::UNIX_EPOCH)).to_string();
-    let began = began.replace('T', " ").replace('Z', " UTC");
-    // Fractions of seconds say something of short times only.
-    let lasted = match lasted.as_secs() {
-        0..10 => Duration::from_millis(u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX)),
-        seconds => Duration::from_secs(seconds),
-    };
-    format!("{began}, {}", humantime::format_duration(lasted))
+/// The text with a capital letter first and a full stop last.
+fn sentence(mut text: String) -> String {
+    if let Some(first) = text.get(..1) {
+        let first = first.to_ascii_uppercase();
+        text.replace_range(..1, &first);
+    }
+    if text.ends_with(char::is_alphanumeric) || text.ends_with([')', '%']) {
+        text.push('.');
+    }
+    text
 }
 
 fn push_paragraphs(out: &mut String, paragraphs: impl IntoIterator<Item = impl AsRef<str>>) {

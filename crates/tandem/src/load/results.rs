@@ -7,7 +7,9 @@ use load::driver::{BackgroundTotal, LoadModel, MediaTotal, ProcessorTime};
 use load::engine::{Counters, StepCount};
 use load::statistics::{ArrivalCounts, Delays, Ends, Statistics};
 
-use report::{Machine, Page, Provenance, Section, Table, format_count, format_number};
+use report::{
+    Machine, Page, Period, Provenance, Section, Table, format_count, format_number, format_share,
+};
 use serde::Serialize;
 use sip_net::WireStatistics;
 
@@ -15,13 +17,13 @@ use super::exit::Ending;
 use super::job::{Done, Job};
 use super::{background, media, page, tables};
 use crate::demo::command_line;
-use crate::terminal::complain;
 
 /// What a run measured.
 #[derive(Debug)]
 pub(super) struct Results {
     title: String,
     noun: &'static str,
+    period: Period,
     users: u64,
     pub(super) seed: u64,
     /// Attempts a second that were asked for, where they were the same all the time.
@@ -62,6 +64,7 @@ impl Results {
     pub(super) fn new(
         job: Job,
         done: Done,
+        period: Period,
         failure: Option<anyhow::Error>,
         is_interrupted: bool,
         records: anyhow::Result<()>,
@@ -125,6 +128,7 @@ impl Results {
             _ => None,
         };
         Results {
+            period,
             users,
             seed: job.config.seed,
             requested_rate,
@@ -170,6 +174,39 @@ impl Results {
             () if statistics.arrivals.held_back > 0 => Ending::Failures,
             () => Ending::Well,
         }
+    }
+
+    /// The result in a sentence, which agrees with how the program ends.
+    fn verdict(&self) -> String {
+        let statistics = &self.statistics;
+        let mut parts = Vec::new();
+        if let Some(failure) = self.failure() {
+            parts.push(format!("not completed: {failure}"));
+        }
+        match self.ending() {
+            Ending::Interrupted => parts.push("interrupted".to_owned()),
+            Ending::Nothing => parts.push("no attempt ended".to_owned()),
+            Ending::Invalid => parts.push(format!("{}", self.validity)),
+            Ending::Failures | Ending::Well => {}
+        }
+        let (_, noun) = self.attempts();
+        let [calls, requests] = [statistics.calls, statistics.requests].map(|ends| (ends, noun));
+        let registrations = (statistics.registrations, "registrations");
+        let served = (statistics.served, "calls that came");
+        let kinds = [calls, requests, registrations].into_iter();
+        for (ends, noun) in kinds.chain(self.is_serving.then_some(served)) {
+            if ends.decided() > 0 {
+                let failed = format!("{noun} failed");
+                parts.push(format_share(ends.failed, ends.decided(), &failed));
+            }
+        }
+        if statistics.arrivals.held_back > 0 {
+            parts.push(format!(
+                "{} more were held back",
+                format_count(statistics.arrivals.held_back)
+            ));
+        }
+        parts.join("; ")
     }
 
     /// The most important in a few lines.
@@ -241,13 +278,7 @@ impl Results {
                 ));
             }
         }
-        if self.counters.other_bindings > 0 {
-            lines.push(format!(
-                "Forks       {} registrations found other contacts of their users: calls to them fork; --names gives users of \
-                 other names",
-                format_count(self.counters.other_bindings)
-            ));
-        }
+        lines.extend(forks(&self.counters).map(|warning| format!("Forks       {warning}")));
         if let Some(suite) = &self.tls_cipher_suite {
             lines.push(format!("Security    TLS with {suite}"));
         }
@@ -292,14 +323,11 @@ impl Results {
         machine: Machine,
         parameters: &impl Serialize,
     ) -> anyhow::Result<String> {
-        let mut page = Page::new(self.title.clone());
+        let mut page = Page::new(self.title.clone(), self.verdict(), self.period);
         for line in self.in_short().iter().skip(1) {
             // The words stand in columns in a terminal.
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             page = page.paragraph(line);
-        }
-        if let Some(failure) = self.failure() {
-            page = page.paragraph(format!("The run was not completed: {failure}"));
         }
         let timers: Vec<_> = self.timers().collect();
         for section in page::sections(&self.statistics, &timers, self.requested_rate) {
@@ -372,16 +400,19 @@ impl Results {
     }
 }
 
-/// Prints all errors but the first, which it returns for the caller to print.
-pub(super) fn first_of(errors: impl IntoIterator<Item = anyhow::Error>) -> anyhow::Result<()> {
-    let mut errors = errors.into_iter();
-    let Some(first) = errors.next() else {
-        return Ok(());
+/// A warning where users have contacts that other runs have left: each call to them goes there, too.
+pub(super) fn forks(counters: &Counters) -> Option<String> {
+    let found = match counters.other_bindings {
+        0 => return None,
+        1 => "a registration found other contacts of its user".to_owned(),
+        many => format!(
+            "{} registrations found other contacts of their users",
+            format_count(many)
+        ),
     };
-    for other in errors {
-        complain!("tandem: {other:#}");
-    }
-    Err(first)
+    Some(format!(
+        "{found}: calls to them fork; --names gives users of other names"
+    ))
 }
 
 /// Takes the registrations before a run into its figures; its series remain of the run alone.

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use report::{
-    Axis, Cell, Colour, Column, Document, Machine, Page, Plot, Provenance, Row, Section, Series,
-    Table,
+    Axis, Cell, Colour, Column, Document, Machine, Page, Period, Plot, Provenance, Row, Section,
+    Series, Stopwatch, Table, format_count, format_number,
 };
 use serde::Serialize;
 use traffic::link_budget::{Frame, Ip, PUBLISHED, Published, Transport};
@@ -14,7 +14,7 @@ use traffic::{Interface, link_speed, table};
 
 use super::usage_error;
 use crate::demo::command_line;
-use crate::perf::output::{check_writable, print, width, write};
+use crate::perf::output::{Written, check_writable, print, width};
 use crate::values::count;
 
 /// Compute how many packets a link can carry, by size: the link budget of Adnan 2012.
@@ -105,6 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         usage_error("link", "--size needs a size");
     }
     check_writable(arguments.json.iter().chain(&arguments.html))?;
+    let stopwatch = Stopwatch::start();
     let ip = if arguments.ipv6 { Ip::V6 } else { Ip::V4 };
     let interfaces = match &arguments.interface {
         Some(name) => vec![Interface::named(name).map_err(anyhow::Error::msg)?],
@@ -137,15 +138,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         print(&table.to_terminal(width()));
         print("\n");
     }
+    let mut written = Written::default();
     let machine = Machine::detect();
     if let Some(path) = &arguments.html {
         let page = page(
             &tables,
             &budgets,
+            stopwatch.period(),
             machine.clone(),
             shown_parameters(arguments),
         );
-        write(path, &page.to_html())?;
+        written.write("Page with plots", path, anyhow::Ok(page.to_html()));
     }
     if let Some(path) = &arguments.json {
         let parameters = Parameters {
@@ -157,11 +160,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             published: PUBLISHED,
         };
         let budgets: Vec<&Budget> = budgets.iter().collect();
-        write(
-            path,
-            &Document::new(machine, 0, parameters, budgets).to_json()?,
-        )?;
+        let document = Document::new(machine, 0, parameters, budgets);
+        written.write("Figures as JSON", path, document.to_json());
     }
+    written.end()?;
     anyhow::ensure!(
         !budgets.is_empty(),
         "no interface has a known speed: give --link-speed"
@@ -252,6 +254,7 @@ fn shown_parameters(arguments: &Arguments) -> Vec<(String, String)> {
 fn page(
     tables: &[Table],
     budgets: &[Budget],
+    period: Period,
     machine: Machine,
     parameters: Vec<(String, String)>,
 ) -> Page {
@@ -262,7 +265,7 @@ fn page(
     for budget in budgets {
         section = section.plot(plot(budget));
     }
-    Page::new("Link budget")
+    Page::new("Link budget", headline(budgets), period)
         .section(section)
         .provenance(Provenance {
             program: format!("tandem {}", env!("CARGO_PKG_VERSION")),
@@ -271,6 +274,29 @@ fn page(
             seed: 0,
             parameters,
         })
+}
+
+/// What each link carries at the least and at the most.
+fn headline(budgets: &[Budget]) -> String {
+    let links = budgets.iter().filter_map(|budget| {
+        let rates = budget.packets.iter().map(|line| line.packets_per_second);
+        let least = rates.clone().min_by(f64::total_cmp)?;
+        let most = rates.max_by(f64::total_cmp)?;
+        let sizes = budget.packets.iter().map(|line| line.frame.payload_bytes);
+        Some(format!(
+            "{} Mbit/s carry {} to {} packets a second of {} to {} bytes",
+            format_number(budget.bits_per_second as f64 / 1e6, 0),
+            format_number(least, 0),
+            format_number(most, 0),
+            format_count(sizes.clone().min()?),
+            format_count(sizes.max()?)
+        ))
+    });
+    let links: Vec<String> = links.collect();
+    match links.is_empty() {
+        true => "no interface has a known speed".to_owned(),
+        false => links.join("; "),
+    }
 }
 
 fn plot(budget: &Budget) -> Plot {

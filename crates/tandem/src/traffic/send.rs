@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use perf::{CarrierConfig, Listen, Over, Protocol, Target, units};
-use report::{Document, Machine, format_count, format_milliseconds, format_number};
+use report::{
+    Document, Machine, Period, Stopwatch, format_count, format_milliseconds, format_number,
+};
 use serde::Serialize;
 use traffic::{
     Condition, DEFAULT_PORT, Encryption, HEADER_OCTETS, Limit, Pattern, Payload, Progress, Rate,
@@ -20,7 +23,7 @@ use traffic::{
 use super::usage_error;
 use crate::demo::command_line;
 use crate::pcap;
-use crate::perf::output::{self, check_writable, print, print_line, width, write};
+use crate::perf::output::{self, Written, check_writable, print, print_line, width};
 use crate::perf::{Carrier, interrupts};
 use crate::target::measured;
 use crate::terminal::complain;
@@ -186,7 +189,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     check(&arguments);
     check_writable(arguments.json.iter().chain(&arguments.html))?;
     let payload = match &arguments.payload {
-        Some(path) => Payload::file(path)?,
+        Some(path) => Payload::file(path).context("cannot read --payload")?,
         None => Payload::pattern(arguments.seed),
     };
     let stop = stop_signal()?;
@@ -220,6 +223,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     print_line(&plan_line(&config));
     let labels: Vec<String> = config.runs.iter().map(label).collect();
     let count = labels.len();
+    let stopwatch = Stopwatch::start();
     let shown = Arc::new(output::Progress::new(None));
     let lines = Arc::clone(&shown);
     let runs = sender
@@ -233,11 +237,11 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         })
         .await?;
     shown.end();
+    let period = stopwatch.period();
     if let Some(receiver) = receiver {
         receiver.close().await;
     }
-    pcap::finish(config.carrier.tap.as_ref())?;
-    show(&arguments, &config, runs)?;
+    show(&arguments, &config, runs, period)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -398,7 +402,12 @@ fn progress_line(progress: &Progress, count: usize, label: &str) -> String {
     )
 }
 
-fn show(arguments: &Arguments, config: &SenderConfig, runs: Vec<RunResult>) -> anyhow::Result<()> {
+fn show(
+    arguments: &Arguments,
+    config: &SenderConfig,
+    runs: Vec<RunResult>,
+    period: Period,
+) -> anyhow::Result<()> {
     let is_single = runs.len() == 1;
     let conditions = Condition::of(runs);
     if is_single {
@@ -420,19 +429,28 @@ fn show(arguments: &Arguments, config: &SenderConfig, runs: Vec<RunResult>) -> a
             print("\n");
         }
     }
+    let mut written = Written::default();
+    written.check(pcap::finish(config.carrier.tap.as_ref()));
     let machine = Machine::detect();
     let parameters = parameters(arguments, config);
     if let Some(path) = &arguments.html {
         let shown = shown_parameters(&parameters);
         let command = command_line();
-        let page = page(&conditions, machine.clone(), config.seed, &command, shown);
-        write(path, &page.to_html())?;
+        let page = page(
+            &conditions,
+            period,
+            machine.clone(),
+            config.seed,
+            &command,
+            shown,
+        );
+        written.write("Page with plots", path, anyhow::Ok(page.to_html()));
     }
     if let Some(path) = &arguments.json {
         let document = Document::new(machine, config.seed, parameters, conditions);
-        write(path, &document.to_json()?)?;
+        written.write("Results as JSON", path, document.to_json());
     }
-    Ok(())
+    written.end()
 }
 
 fn parameters(arguments: &Arguments, config: &SenderConfig) -> Parameters {

@@ -45,13 +45,25 @@ async function poll() {
   if (state && next.seconds <= state.seconds) return;
   record(state, next);
   state = next;
-  $("status").textContent = `up ${duration(state.seconds)}, ${state.under_way_packets} packets under way${anomalies(state)}`;
+  $("headline").textContent = headline(state);
+  $("status").textContent = `since ${began(state)}, ${duration(state.seconds)}; ${state.under_way_packets} packets under way${anomalies(state)}`;
   $("status").className = "";
   showTopology();
   showRules();
   showEditors();
   showPlots();
 }
+
+// Which links are cut, and whether rules act.
+function headline(of) {
+  const cut = of.links.filter((link) => !link.up).map((link) => link.name);
+  const links = cut.length ? `Cut: ${cut.join(", ")}` : `All ${of.links.length} links work`;
+  const rules = of.rules.length;
+  return `${links}; ${rules === 1 ? "1 rule acts" : rules ? `${rules} rules act` : "no rule acts"}.`;
+}
+
+// Date and time of day when the network began.
+const began = (of) => new Date(Date.now() - 1000 * of.seconds).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 
 // What became of packets that neither links nor rules dropped.
 function anomalies(of) {

@@ -212,14 +212,14 @@ proptest! {
     }
 
     #[test]
-    fn a_page_is_well_formed_whatever_it_says(texts in prop::collection::vec(text(), 8), table in table(), plot in plot()) {
+    fn a_page_is_well_formed_whatever_it_says(texts in prop::collection::vec(text(), 9), table in table(), plot in plot()) {
         let mut texts = texts.into_iter();
         let mut next = || texts.next().unwrap();
         let machine = report::Machine { kernel: next(), cpu: next(), cores: 1 };
         let provenance =
             Provenance { program: next(), machine, command: next(), seed: 0, parameters: vec![(next(), next())] };
         let section = Section::new(next()).plot(plot).table(table);
-        let html = Page::new(next()).section(section).provenance(provenance).to_html();
+        let html = Page::new(next(), next(), None).section(section).provenance(provenance).to_html();
         let document = parse(&html);
         prop_assert!(!document.descendants().any(|node| node.has_tag_name("script")));
     }

@@ -1,8 +1,8 @@
 //! Pages as files: complete, and on their own.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use report::Page;
+use report::{Page, Period};
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::report::sample;
@@ -121,7 +121,7 @@ fn each_block_of_rows_is_a_body() {
 #[test]
 fn an_empty_page_and_an_empty_table_are_still_whole() {
     parse(
-        &report::Page::new("")
+        &Page::new("", "", None)
             .section(report::Section::new(""))
             .to_html(),
     );
@@ -131,20 +131,36 @@ fn an_empty_page_and_an_empty_table_are_still_whole() {
 
 #[test]
 fn the_result_and_the_time_come_first() {
-    let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    for (lasted, shown) in [
-        (Duration::from_millis(1500), "1s 500ms"),
-        (Duration::from_millis(73_400), "1m 13s"),
+    for (headline, shown) in [
+        (
+            "3 of 4 calls fail & one does not",
+            "3 of 4 calls fail &amp; one does not.",
+        ),
+        (
+            "all 4 calls completed (100 %)",
+            "All 4 calls completed (100 %).",
+        ),
+        ("Is it so?", "Is it so?"),
+        ("übel", "übel."),
     ] {
-        let page = Page::new("Calls")
-            .headline("3 of 4 calls fail & one does not.")
-            .when(began, lasted)
-            .paragraph("More.")
-            .to_html();
+        let page = Page::new("Calls", headline, sample::period()).paragraph("More.");
         let expected = format!(
-            "<h1>Calls</h1>\n<p class=\"headline\">3 of 4 calls fail &amp; one does not.</p>\n\
-             <p class=\"when\">2023-11-14 22:13:20 UTC, {shown}</p>\n<p>More.</p>\n"
+            "<h1>Calls</h1>\n<p class=\"headline\">{shown}</p>\n\
+             <p class=\"when\">2023-11-14 22:13:20 UTC, 1m 13s</p>\n<p>More.</p>\n"
         );
+        let page = page.to_html();
         assert!(page.contains(&expected), "{page}");
     }
+}
+
+#[test]
+fn fractions_of_seconds_are_shown_of_short_times() {
+    let period = Period {
+        lasted: Duration::from_micros(1_500_900),
+        ..sample::period()
+    };
+    let page = Page::new("Calls", "None", period).to_html();
+    assert!(page.contains("22:13:20 UTC, 1s 500ms<"), "{page}");
+    let without = Page::new("Calls", "None", None).to_html();
+    assert!(!without.contains("class=\"when\""), "{without}");
 }

@@ -1,8 +1,10 @@
 //! A page like the demo's, with made-up figures.
 
+use std::time::{Duration, SystemTime};
+
 use report::{
-    Arrow, ArrowKind, Axis, Cell, Colour, Column, Ladder, Machine, Page, Plot, Provenance, Row,
-    Section, Series, Table,
+    Arrow, ArrowKind, Axis, Cell, Colour, Column, Ladder, Machine, Page, Period, Plot, Provenance,
+    Row, Section, Series, Table,
 };
 
 /// What a transport did at one loss.
@@ -164,7 +166,7 @@ pub(crate) fn page() -> Page {
         cpu: "Example CPU @ 2.60GHz".into(),
         cores: 2,
     };
-    Page::new("SIP over UDP, TCP and SCTP on a lossy network")
+    Page::new("SIP over UDP, TCP and SCTP on a lossy network", "SCTP completes the most calls", period())
         .paragraph(
             "Eight callers call their callees back to back through one proxy, over each transport, while a \
              seeded link model drops packets in both directions between users and proxy.",
@@ -191,6 +193,13 @@ pub(crate) fn page() -> Page {
                 ("associations".into(), "shared".into()),
             ],
         })
+}
+
+pub(crate) fn period() -> Period {
+    Period {
+        began: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+        lasted: Duration::from_millis(73_400),
+    }
 }
 
 fn ladder() -> Ladder {

@@ -1,7 +1,7 @@
 //! What was found of a server's capacity.
 
-use load::capacity::{Benchmark, End, PartResult, Rung, StepSummary, Workload};
-use report::{Section, Table};
+use load::capacity::{Benchmark, End, Part, PartResult, Rung, StepSummary, Workload};
+use report::{Section, Table, format_count, format_number};
 use serde::Serialize;
 
 use super::name_of;
@@ -90,13 +90,17 @@ impl Measured {
                 ends.map(|(workload, end)| format!("{} {end}", name_of(workload)))
                     .collect()
             }
-            Measured::Sipstone { figure, .. } => {
-                let figure = figure.iter();
-                figure
-                    .map(|figure| format!("SIPstone {figure:.1}"))
+            Measured::Sipstone {
+                figure: Some(figure),
+                ..
+            } => vec![format!("SIPstone {figure:.1}")],
+            Measured::Sipstone { parts, .. } => {
+                let ends = parts.iter();
+                let name = |part: &PartResult| part.part.map_or("all at once", Part::name);
+                ends.map(|part| format!("{} {}", name(part), part.end))
                     .collect()
             }
-            Measured::Ladder { .. } => Vec::new(),
+            Measured::Ladder { rungs, .. } => vec![verdict_of(rungs)],
         }
     }
 
@@ -121,6 +125,43 @@ impl Measured {
             () if !self.without_success().is_empty() => Ending::Nothing,
             () => Ending::Well,
         }
+    }
+}
+
+/// How far up the ladder nothing was lost.
+fn verdict_of(rungs: &[Rung]) -> String {
+    let lost = |rung: &Rung| {
+        let all = [rung.lost_registers, rung.lost_sessions];
+        all.iter().filter_map(|trials| trials.mean).sum::<f64>()
+    };
+    let mut parts = Vec::new();
+    let is_measured = |rung: &&Rung| rung.lost_sessions.mean.is_some();
+    match rungs
+        .iter()
+        .filter(is_measured)
+        .find(|rung| lost(rung) > 0.0)
+    {
+        Some(first) => parts.push(format!(
+            "losses begin with {} sessions: {} registrations and sessions were lost on average",
+            format_count(first.sessions.into()),
+            format_number(lost(first), 1)
+        )),
+        None => parts.extend(rungs.iter().rfind(is_measured).map(|last| {
+            format!(
+                "nothing was lost up to {} sessions",
+                format_count(last.sessions.into())
+            )
+        })),
+    }
+    let invalid: u32 = rungs.iter().map(|rung| rung.invalid).sum();
+    if invalid > 0 {
+        parts.push(format!(
+            "in {invalid} repetitions the generator did not keep up"
+        ));
+    }
+    match parts.is_empty() {
+        true => "nothing was measured".to_owned(),
+        false => parts.join("; "),
     }
 }
 

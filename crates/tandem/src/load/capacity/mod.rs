@@ -23,7 +23,7 @@ use load::driver::{Background, GeneratorConfig, Role, TaskKind};
 use load::engine::{Directory, EngineConfig, RegistrationPlan};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, Script, ScriptId};
-use report::{format_count, format_number};
+use report::{Stopwatch, format_count, format_number};
 use sip::Transport;
 use tokio::signal::unix::Signal;
 
@@ -35,6 +35,7 @@ use super::signals::{ending_signals, next_signal};
 use super::usage_error;
 use super::view::clock;
 use crate::perf::output::check_writable;
+use crate::usage::refused;
 use crate::values::{count, duration, positive};
 use measured::Measured;
 
@@ -155,7 +156,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let files = [&arguments.json, &arguments.csv, &arguments.html];
     check_writable(files.into_iter().flatten())?;
-    let transport = arguments.network.transport().map_err(anyhow::Error::msg)?;
+    let transport = arguments.network.transport().map_err(refused)?;
     let found = arguments.network.find(transport).await?;
     let is_interrupted = Arc::new(AtomicBool::new(false));
     tokio::spawn(heed_signals(ending_signals()?, is_interrupted.clone()));
@@ -167,12 +168,13 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         background: arguments.traffic.plan(&arguments.network.i_may_test)?,
         is_interrupted: &is_interrupted,
     };
+    let stopwatch = Stopwatch::start();
     let measured = match (&arguments.ladder, arguments.sipstone) {
         (Some(rungs), _) => measuring.ladder(rungs).await?,
         (None, true) => measuring.sipstone().await?,
         (None, false) => measuring.benchmark().await?,
     };
-    let written = measuring.show_and_write(&measured);
+    let written = measuring.show_and_write(&measured, stopwatch.period());
     for step in measured.without_success() {
         say(&measuring.none_succeeded(step));
     }
@@ -336,8 +338,10 @@ impl Measuring<'_> {
             if let (Some(listed), Some(in_file)) = (listed, in_file) {
                 ensure!(
                     callers <= in_file,
-                    "--users-file names {listed} users, and {option} needs {callers} callers and as many callees: \
-                     add more to it, or go up to {in_file} with {option}"
+                    refused(format!(
+                        "--users-file names {listed} users, and {option} needs {callers} callers and as many \
+                         callees: add more to it, or go up to {in_file} with {option}"
+                    ))
                 );
             }
             Ok(2 * callers)

@@ -1,18 +1,18 @@
 //! What was found of a server's capacity, shown and written.
 
-use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 
 use load::capacity::{
     LadderParameters, SearchParameters, SipstoneParameters, StepSummary, Workload,
 };
-use report::{Document, Machine, Page, Provenance, Section};
+use report::{Document, Machine, Page, Period, Provenance, Section};
 use serde::Serialize;
 
 use super::{Measured, Measuring};
 use crate::demo::command_line;
-use crate::load::results::{first_of, flat};
+use crate::load::results::flat;
 use crate::load::{background, common, population};
-use crate::perf::output::{print, width, write};
+use crate::perf::output::{Written, print, width};
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]
@@ -57,38 +57,29 @@ impl Measuring<'_> {
 
     /// Shows the tables and writes the files that are asked for. What took minutes to measure is not kept back
     /// because a file cannot be written.
-    pub(super) fn show_and_write(&self, measured: &Measured) -> anyhow::Result<()> {
+    pub(super) fn show_and_write(&self, measured: &Measured, period: Period) -> anyhow::Result<()> {
         let arguments = self.arguments;
         let tables = measured.tables();
         let shown = tables.iter().map(|table| table.to_terminal(width()) + "\n");
         print(&shown.collect::<String>());
         let parameters = self.parameters(measured);
-        let mut text = String::new();
+        let mut written = Written::default();
         let machine = Machine::detect();
-        let mut errors = Vec::new();
-        let mut note = |written: anyhow::Result<()>, what: &str, path: &Path| match written {
-            Ok(()) => text.push_str(&format!("{what}: {}\n", path.display())),
-            Err(error) => errors.push(error),
-        };
         if let Some(path) = &arguments.json {
             let document = Document::new(machine.clone(), self.seed, &parameters, vec![measured]);
-            let json = document.to_json().map_err(anyhow::Error::from);
-            let written = json.and_then(|json| write(path, &json));
-            note(written, "Results as JSON", path);
+            written.write("Results as JSON", path, document.to_json());
         }
         if let Some(path) = &arguments.csv {
             let lines = StepSummary::table(measured.steps()).to_csv();
-            note(write(path, &lines), "A line for each step", path);
+            written.write("A line for each step", path, anyhow::Ok(lines));
         }
         if let Some(path) = &arguments.html {
-            let verdict = measured.verdict().join(", ");
             let title = format!("Capacity of {}:{}", self.transport, self.found.name);
-            let title = match verdict.is_empty() {
-                true => title,
-                false => format!("{title}: {verdict}"),
-            };
+            let interrupted = self.is_interrupted.load(Relaxed).then_some("interrupted");
+            let verdict = interrupted.map(str::to_owned).into_iter();
+            let verdict: Vec<String> = verdict.chain(measured.verdict()).collect();
             let figures = Section::new("Figures");
-            let page = Page::new(title)
+            let page = Page::new(title, verdict.join("; "), period)
                 .section(measured.plots())
                 .section(tables.into_iter().fold(figures, Section::table))
                 .provenance(Provenance {
@@ -98,10 +89,8 @@ impl Measuring<'_> {
                     seed: self.seed,
                     parameters: flat(&parameters)?,
                 });
-            let written = write(path, &page.to_html());
-            note(written, "Page with plots", path);
+            written.write("Page with plots", path, anyhow::Ok(page.to_html()));
         }
-        print(&text);
-        first_of(errors)
+        written.end()
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use test_support::{open_page, print_page, require_command};
 
-use crate::program::support::tandem;
+use crate::program::support::{Proxy, tandem};
 
 #[test]
 fn demo_and_capture_pages_show_in_a_browser() {
@@ -44,6 +44,59 @@ fn demo_and_capture_pages_show_in_a_browser() {
     check(&output);
     let parts = ["class=\"plot ladder\"", "Responses over time", "SCTP"];
     look_at(&chromium, "capture", &file("capture.html"), &parts);
+}
+
+#[test]
+fn load_pages_show_in_a_browser() {
+    let Some(chromium) = require_command("chromium", "chromium") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let proxy = Proxy::start();
+    let via = format!("127.0.0.1:{}", proxy.port("udp"));
+    let load = |name: &str, command: &str, options: &[&str]| {
+        let page = directory.path().join(format!("{name}.html"));
+        let output = tandem()
+            .args(["load", command, "--via", &via])
+            .args(options)
+            .arg("--html")
+            .arg(&page)
+            .output()
+            .expect("it runs");
+        // A generator that was too slow leaves a page, too.
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            matches!(output.status.code(), Some(0 | 3)),
+            "{name}: {errors}"
+        );
+        page
+    };
+    let page = load("calls", "calls", &["-r", "100", "-m", "200"]);
+    let parts = ["none of 200 calls failed", "Distribution of delays"];
+    look_at(&chromium, "load", &page, &parts);
+    let options = ["--sessions", "200", "--start", "100", "--settle", "0s"];
+    let page = load("capacity", "capacity", &options);
+    let parts = ["Sessions ", "Rates of the steps"];
+    look_at(&chromium, "capacity", &page, &parts);
+    let page = load("ladder", "capacity", &["--ladder", "5,10", "--repeat", "2"]);
+    look_at(&chromium, "ladder", &page, &["sessions"]);
+}
+
+#[test]
+fn a_lab_page_shows_in_a_browser() {
+    let Some(chromium) = require_command("chromium", "chromium") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("lab.html");
+    let output = tandem()
+        .args(["lab", "run", "heartbeat", "--quick", "--html"])
+        .arg(&page)
+        .output()
+        .expect("it runs");
+    check(&output);
+    let parts = ["Holds: ", "<nav aria-label=\"Contents\">", "Checks"];
+    look_at(&chromium, "lab", &page, &parts);
 }
 
 #[test]
@@ -106,7 +159,8 @@ fn traffic_pages_show_in_a_browser() {
 /// Opens a page as on a desk, in the dark, and on a phone, and prints it.
 fn look_at(chromium: &Path, name: &str, page: &Path, parts: &[&str]) {
     let text = fs::read_to_string(page).expect("it was written");
-    for part in parts {
+    let first = ["<p class=\"headline\">", "<p class=\"when\">20"];
+    for part in first.iter().chain(parts) {
         assert!(text.contains(part), "{name} lacks {part}");
     }
     let artefacts = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
