@@ -1,6 +1,5 @@
 //! `tandem demo`.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use sctp_net::Profile;
 use sip::Transport;
 
 use crate::pcap::{self, PcapOptions};
-use crate::perf::output::{check_writable, write};
+use crate::perf::output::{Written, check_writable, print, width};
 use crate::terminal::complain;
 use crate::values::{count, duration, percentage, positive, positive_duration, transport};
 use crate::{fail, interrupts, logging};
@@ -163,27 +162,17 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Ok(results) => results,
         Err(error) => return fail(error.as_ref()),
     };
-    if let Err(error) = pcap::finish(tap.as_ref()) {
-        return fail(error.as_ref());
-    }
-
+    print(&results.to_terminal(width()));
+    let mut written = Written::default();
+    written.check(pcap::finish(tap.as_ref()));
     let html = results.to_html(&command_line());
-    let mut written = format!("\nPage with plots: {}\n", arguments.html.display());
-    if let Err(error) = write(&arguments.html, &html) {
+    written.write("Page with plots", &arguments.html, anyhow::Ok(html));
+    if let Some(path) = &arguments.json {
+        written.write("Results as JSON", path, results.to_json());
+    }
+    if let Err(error) = written.end() {
         return fail(error.as_ref());
     }
-    if let Some(path) = &arguments.json {
-        let json = match results.to_json() {
-            Ok(json) => json,
-            Err(error) => return fail(&error),
-        };
-        if let Err(error) = write(path, &json) {
-            return fail(error.as_ref());
-        }
-        written.push_str(&format!("Results as JSON: {}\n", path.display()));
-    }
-    let table = results.to_terminal(terminal_width());
-    crate::perf::output::print(&(table + &written));
     if results.is_interrupted() {
         return interrupts::exit_code();
     }
@@ -200,20 +189,6 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
          idle machine, too, please report it; --verbose logs each call."
     );
     ExitCode::FAILURE
-}
-
-/// Columns to fill: those of the terminal, or a width that suits files.
-fn terminal_width() -> usize {
-    const FILE_WIDTH: u16 = 160;
-    let stdout = console::Term::stdout();
-    let width = if std::io::stdout().is_terminal() {
-        stdout
-            .size_checked()
-            .map_or(FILE_WIDTH, |(_, columns)| columns)
-    } else {
-        FILE_WIDTH
-    };
-    usize::from(width)
 }
 
 /// The command that repeats what this process does, for pages. Others may read those: passwords are left out.

@@ -9,6 +9,7 @@ use ::flood::{
     Config, Counts, DEFAULT_COUNT, DEFAULT_RATE, Kind, Limits, MOST_PACKETS, MOST_PER_SECOND, Over,
     ProbeResult, Report, check_target, run as send,
 };
+use anyhow::Context;
 use clap::Args;
 use indicatif::ProgressBar;
 use report::{Cell, Column, Document, Machine, Row, Table};
@@ -16,7 +17,7 @@ use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use serde::Serialize;
 
 use crate::output_style::shows_progress;
-use crate::perf::output::{check_writable, print, width, write};
+use crate::perf::output::{Written, check_writable, print, width};
 use crate::target::flooded;
 use crate::values::{count, ports_without_udp};
 use crate::{fail, interrupts, logging};
@@ -190,15 +191,18 @@ fn flood(arguments: &Arguments, limits: Limits, interrupted: &AtomicBool) -> any
         };
         let machine = Machine::detect();
         let document = Document::new(machine, arguments.seed, asked, vec![seen]);
-        write(path, &document.to_json()?)?;
+        let mut written = Written::default();
+        written.write("Figures as JSON", path, document.to_json());
+        written.end()?;
     }
     Ok(withstood)
 }
 
 /// Memory in KiB and processor time in seconds of a process.
 fn watched(pid: u32) -> anyhow::Result<(u64, f64)> {
-    let memory = ::perf::usage::proportional_set_size_kib(pid)?;
-    let time = ::perf::usage::CpuTime::of(pid)?;
+    let what = || format!("process {pid} (--pid) cannot be watched");
+    let memory = ::perf::usage::proportional_set_size_kib(pid).with_context(what)?;
+    let time = ::perf::usage::CpuTime::of(pid).with_context(what)?;
     Ok((memory, time.total_seconds()))
 }
 

@@ -11,7 +11,7 @@ use report::{Cell, Column, Row, Table};
 use sctp_net::Profile;
 
 use crate::demo::command_line;
-use crate::perf::output::{check_writable, print, width, write};
+use crate::perf::output::{Written, check_writable, print, width};
 use crate::values::count;
 use crate::{fail, interrupts, logging};
 
@@ -125,12 +125,15 @@ fn run_chosen(
         }
     };
     print(&results.to_terminal(width()));
+    let mut written = Written::default();
     if let Some(path) = &html {
-        write(path, &results.to_html(&command_line()))?;
+        let page = results.to_html(&command_line());
+        written.write("Page with plots", path, anyhow::Ok(page));
     }
     if let Some(path) = &arguments.json {
-        write(path, &results.to_json()?)?;
+        written.write("Results as JSON", path, results.to_json());
     }
+    written.end()?;
     Ok(if interrupted.load(Ordering::Relaxed) {
         interrupts::exit_code()
     } else if results.any_failed() {

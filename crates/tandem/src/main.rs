@@ -27,6 +27,8 @@ mod traffic;
 mod usage;
 mod values;
 
+use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -121,7 +123,7 @@ fn run() -> ExitCode {
     output_style::prepare(&arguments);
     let arguments = output_style::behind(arguments);
     if arguments.get(1).is_some_and(|command| command == "capture") {
-        let CaptureArguments { command, style } = CaptureArguments::parse_from(arguments);
+        let CaptureArguments { command, style } = read::<CaptureArguments>(arguments);
         style.apply();
         let CaptureCommand::Capture(arguments) = command;
         return capture::run(arguments);
@@ -130,7 +132,7 @@ fn run() -> ExitCode {
         Ok(arguments) => arguments,
         Err(reason) => usage::error(&["perf"], &reason),
     };
-    let Arguments { command, style } = Arguments::parse_from(arguments);
+    let Arguments { command, style } = read::<Arguments>(arguments);
     style.apply();
     match command {
         Command::Capture(arguments) => capture::run(arguments),
@@ -150,12 +152,32 @@ fn run() -> ExitCode {
     }
 }
 
+/// Reads the arguments. Ends the program where they are wrong, and where help is all that they ask for: it fails when that cannot
+/// be printed, unless nobody reads it.
+fn read<A: Parser>(arguments: Vec<OsString>) -> A {
+    A::try_parse_from(arguments).unwrap_or_else(|error| {
+        let printed = error.print().and_then(|()| io::stdout().flush());
+        match printed.map_err(|unprinted| unprinted.kind()) {
+            Ok(()) | Err(io::ErrorKind::BrokenPipe) => std::process::exit(error.exit_code()),
+            Err(kind) => {
+                complain!("tandem: cannot write to standard output: {kind}");
+                std::process::exit(1)
+            }
+        }
+    })
+}
+
 /// Says what went wrong in one line and fails.
-fn fail(error: &dyn std::error::Error) -> ExitCode {
+fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
     let mut line = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let text = cause.to_string();
+        let text = match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(io::ErrorKind::AddrNotAvailable) if line.starts_with("cannot listen") => {
+                sip_net::StartProblem::NoSuchAddress.to_string()
+            }
+            _ => cause.to_string(),
+        };
         // Errors that print their cause themselves would say it twice.
         if !line.contains(&text) {
             line.push_str(": ");
@@ -164,5 +186,8 @@ fn fail(error: &dyn std::error::Error) -> ExitCode {
         source = cause.source();
     }
     complain!("tandem: {line}");
-    ExitCode::FAILURE
+    match usage::is_usage(error) {
+        true => ExitCode::from(usage::STATUS),
+        false => ExitCode::FAILURE,
+    }
 }

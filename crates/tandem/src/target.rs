@@ -51,6 +51,13 @@ impl Place<'_> {
             Some((transport, rest)) if transport.parse::<Transport>().is_ok() => {
                 self.place(transport.parse().ok(), rest)
             }
+            Some((word, rest)) if is_no_transport(word, rest) => Err(format!(
+                "\"{}\": \"{word}\" is no transport; these are: {}",
+                self.0,
+                Transport::ALL
+                    .map(|transport| transport.to_string())
+                    .join(", ")
+            )),
             _ => self.place(None, self.0),
         }
     }
@@ -152,6 +159,13 @@ impl Place<'_> {
             )),
         }
     }
+}
+
+/// Whether a word before a colon stands where a transport does: it is no part of an IPv6 address, and what follows is no port.
+fn is_no_transport(word: &str, rest: &str) -> bool {
+    let is_word = word.bytes().all(|octet| octet.is_ascii_alphabetic());
+    let is_hexadecimal = word.bytes().all(|octet| octet.is_ascii_hexdigit());
+    is_word && !is_hexadecimal && rest.contains(['.', ':', '['])
 }
 
 impl Target {
@@ -289,6 +303,23 @@ mod tests {
     /// What a target says: its transport, hosts and port, as it is shown.
     fn shown(text: &str) -> Result<String, String> {
         text.parse::<Target>().map(|target| target.to_string())
+    }
+
+    #[test]
+    fn a_transport_that_there_is_not_is_named() {
+        for (text, word) in [
+            (
+                "tpc:127.0.0.1",
+                "\"tpc\" is no transport; these are: udp, tcp",
+            ),
+            ("quic:127.0.0.1:5060", "\"quic\" is no transport"),
+            ("sctpp:[::1]:9", "\"sctpp\" is no transport"),
+            ("localhost:http", "\"http\" is not a port"),
+            ("abc:def::1", "stands in brackets"),
+        ] {
+            let error = text.parse::<Target>().unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
+        }
     }
 
     #[test]

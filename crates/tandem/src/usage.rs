@@ -1,5 +1,8 @@
 //! Arguments that make no sense together.
 
+use std::error::Error;
+use std::fmt;
+
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 
@@ -19,6 +22,31 @@ pub(crate) fn error(names: &[&str], reason: &str) -> ! {
     }
     command.error(ErrorKind::ValueValidation, reason).exit()
 }
+
+/// Arguments that make no sense, found where errors are returned. The program ends with [`STATUS`] for it.
+#[derive(Debug)]
+pub(crate) struct UsageError(String);
+
+/// The exit status of usage errors, which is that of the parser.
+pub(crate) const STATUS: u8 = 2;
+
+/// The error with a reason.
+pub(crate) fn refused(reason: impl Into<String>) -> UsageError {
+    UsageError(reason.into())
+}
+
+/// Whether an error is one of usage, or was caused by one.
+pub(crate) fn is_usage(error: &(dyn Error + 'static)) -> bool {
+    error.is::<UsageError>() || error.source().is_some_and(is_usage)
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for UsageError {}
 
 #[cfg(test)]
 mod tests;

@@ -68,15 +68,15 @@ fn other(record: &Record) -> Result<String, fmt::Error> {
         write!(line, " {peer:PEER_WIDTH$}")?;
     }
     for (key, value) in &record.fields {
-        let key_words = key.replace('_', " ");
+        let (key_words, unit) = words(key);
         let field = match (*key, value) {
             ("association", Value::Text(number)) if number == "1" => continue,
             ("association", Value::Text(number)) => format!("#{number}"),
             (_, Value::Text(flag)) if flag == "false" => " ".repeat(key_words.len()),
             (_, Value::Text(flag)) if flag == "true" => key_words,
             (_, Value::Text(text)) => {
-                let width = key_words.len() + 1 + VALUE_WIDTH;
-                let field = format!("{key_words} {}", Escaped(text.as_bytes()));
+                let width = key_words.len() + 1 + VALUE_WIDTH + unit.len();
+                let field = format!("{key_words} {}{unit}", Escaped(text.as_bytes()));
                 format!("{field:width$}")
             }
             (_, Value::Payload(payload)) => format!("{key_words} {}", Escaped(payload)),
@@ -84,6 +84,16 @@ fn other(record: &Record) -> Result<String, fmt::Error> {
         write!(line, "  {field}")?;
     }
     Ok(line)
+}
+
+/// The words of a key, and its unit, which stands behind the value.
+fn words(key: &str) -> (String, &'static str) {
+    let units = [("_ms", " ms"), ("_bytes", " bytes")];
+    let found = units
+        .iter()
+        .find_map(|(end, unit)| Some((key.strip_suffix(end)?, *unit)));
+    let (key, unit) = found.unwrap_or((key, ""));
+    (key.replace('_', " "), unit)
 }
 
 /// What a notification means, in a word or two.
@@ -167,6 +177,18 @@ mod tests {
         assert_eq!(
             path("::2", false, "INACTIVE"),
             "= path              192.0.2.1:9000         address ::2                state INACTIVE"
+        );
+    }
+
+    #[test]
+    fn units_stand_behind_their_values() {
+        let path = Record::report("path")
+            .about(subject(1))
+            .with("srtt_ms", "1.019")
+            .with("outstanding_bytes", 0);
+        assert_eq!(
+            line(&path),
+            "= path              192.0.2.1:9000         srtt 1.019 ms     outstanding 0 bytes"
         );
     }
 

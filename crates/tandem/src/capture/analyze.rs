@@ -14,6 +14,7 @@ use super::sessions::{Sessions, written_over};
 use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 use crate::terminal::complain;
+use crate::usage::refused;
 
 /// Analyse the SIP calls in capture files: timestamps, delays, losses, the metrics of RFC 6076; and SCTP, M3UA and RTP.
 ///
@@ -76,7 +77,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let reads_again = outputs.chunks && (outputs.html.is_some() || !arguments.ladder.is_empty());
     anyhow::ensure!(
         !reads_again || files.can_be_read_again(),
-        "--chunks reads the capture twice, a pipe only once: write it to a file first"
+        refused("--chunks reads the capture twice, a pipe only once: write it to a file first")
     );
     check_writable(outputs.files())?;
     if files.octets().is_some_and(|octets| octets <= SMALL) {

@@ -9,6 +9,7 @@ use capture::{ClockOffset, Clocks, Counts, Event, EventKind, Merge, Reader, Sett
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output_style::shows_progress;
+use crate::usage::refused;
 
 /// The files of one experiment.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Files {
         let has_pipe = files.paths.iter().any(|path| is_pipe(path));
         anyhow::ensure!(
             !has_pipe || files.paths.len() == 1,
-            "several files are read twice, a pipe only once: write it to a file first"
+            refused("several files are read twice, a pipe only once: write it to a file first")
         );
         if !has_pipe {
             files.open()?;

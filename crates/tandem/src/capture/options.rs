@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::demo::command_line;
 use crate::perf::output::write;
+use crate::usage::refused;
 use crate::values::count;
 
 /// What is looked into, and how.
@@ -166,7 +167,10 @@ impl Outputs {
                 continue;
             };
             if let Some((_, why)) = taken.iter().find(|(other, _)| *other == identity) {
-                anyhow::bail!("{} is {why}: name another file to write", path.display());
+                anyhow::bail!(refused(format!(
+                    "{} is {why}: name another file to write",
+                    path.display()
+                )));
             }
             taken.push((identity, "written twice"));
         }

@@ -13,6 +13,7 @@ use super::files::Files;
 use super::options::{Inputs, add_keys, analysis_of};
 use super::screen::{Besides, Screen, Wish};
 use crate::terminal::complain;
+use crate::usage::refused;
 use crate::values::count;
 
 /// Browse the SIP calls and M3UA in capture files: a list, ladder diagrams, messages, RTP streams.
@@ -68,7 +69,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut files = Files::new(arguments.files, settings)?;
     anyhow::ensure!(
         files.can_be_read_again(),
-        "the keyboard is standard input: write the capture to a file first"
+        refused("the keyboard is standard input: write the capture to a file first")
     );
     files.compare_clocks(seed)?;
     let bounds = JournalBounds {

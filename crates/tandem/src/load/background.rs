@@ -10,6 +10,8 @@ use perf::Bitrate;
 use report::{format_count, format_number};
 use serde::Serialize;
 
+use crate::usage::refused;
+
 /// What goes on beside the calls.
 #[derive(Args, Debug)]
 pub(super) struct Traffic {
@@ -53,10 +55,12 @@ impl Traffic {
         };
         ensure!(
             from.is_ipv4() == to.is_ipv4(),
-            "background traffic goes from {} to {}, of which one is IPv4 and the other IPv6: give --background-from \
-             and --background-to of one kind",
-            from.ip(),
-            to.ip()
+            refused(format!(
+                "background traffic goes from {} to {}, of which one is IPv4 and the other IPv6: give \
+                 --background-from and --background-to of one kind",
+                from.ip(),
+                to.ip()
+            ))
         );
         Ok(Some(Background {
             from,

@@ -18,6 +18,7 @@ use sip_net::{
 use super::target::Server;
 use super::traces::TraceOptions;
 use crate::perf::output::check_writable;
+use crate::usage::refused;
 use crate::values::{count, duration};
 
 /// Where the users are, and how they get to the server.
@@ -159,7 +160,9 @@ impl Network {
             Some(second) => {
                 ensure!(
                     second.transport.is_none_or(|other| other == transport),
-                    "--second-via names another transport than the first proxy has, {transport}"
+                    refused(format!(
+                        "--second-via names another transport than the first proxy has, {transport}"
+                    ))
                 );
                 Some(self.resolve(second, transport).await?)
             }

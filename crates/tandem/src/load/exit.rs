@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use load::driver::LoadError;
 
+use crate::usage;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -35,6 +37,9 @@ impl From<Ending> for ExitCode {
 
 /// What SIPp ends with where nothing could be done: -1, or -2 where a socket could not be bound.
 pub(super) fn of_error(error: &anyhow::Error) -> ExitCode {
+    if usage::is_usage(error.as_ref()) {
+        return ExitCode::from(usage::STATUS);
+    }
     let is_binding = error.chain().any(|cause| {
         let load_error = cause.downcast_ref::<LoadError>();
         matches!(load_error, Some(LoadError::Start(_)))

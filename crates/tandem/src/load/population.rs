@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::common::ResolvedTarget;
 use super::users::{self, Credentials, Pattern};
+use crate::usage::refused;
 use crate::values::{count, duration};
 
 /// Who the users are.
@@ -121,8 +122,10 @@ impl Population {
             (Some(listed), _) => {
                 ensure!(
                     called.is_some() || listed.len() >= count as usize,
-                    "--users-file names {} users, and {count} are needed: add more to it, or give a smaller --users",
-                    listed.len()
+                    refused(format!(
+                        "--users-file names {} users, and {count} are needed: add more to it, or give a smaller --users",
+                        listed.len()
+                    ))
                 );
                 Directory {
                     listed,

@@ -1,7 +1,5 @@
 //! Showing and writing what a run measured.
 
-use std::fmt::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 
 use report::{Document, Machine};
@@ -10,8 +8,8 @@ use serde::Serialize;
 use super::common::Outputs;
 use super::document::RunDocument;
 use super::exit::Ending;
-use super::results::{Results, first_of};
-use crate::perf::output::{print, width, write};
+use super::results::Results;
+use crate::perf::output::{Written, print, width};
 use crate::terminal::complain;
 
 impl Results {
@@ -28,35 +26,23 @@ impl Results {
             text.push('\n');
             text.push_str(&table.to_terminal(width()));
         }
+        print(&text);
         let machine = Machine::detect();
-        let mut errors = Vec::new();
-        let mut note = |written: anyhow::Result<()>, what: &str, path: &Path| match written {
-            Ok(()) => {
-                let _ = write!(text, "\n{what}: {}", path.display());
-            }
-            Err(error) => errors.push(error),
-        };
+        let mut written = Written::default();
         if let Some(path) = &outputs.json {
             let run = RunDocument::new(&self);
             let document = Document::new(machine.clone(), self.seed, parameters, vec![run]);
-            let written = document.to_json().map_err(anyhow::Error::from);
-            let written = written.and_then(|text| write(path, &text));
-            note(written, "Results as JSON", path);
+            written.write("Results as JSON", path, document.to_json());
         }
         if let Some(path) = &outputs.html {
-            let page = self.page(machine, parameters);
-            let written = page.and_then(|text| write(path, &text));
-            note(written, "Page with plots", path);
+            written.write("Page with plots", path, self.page(machine, parameters));
         }
         if let Some(path) = &outputs.csv {
-            let written = std::mem::replace(&mut self.records, Ok(()));
-            note(written, "A line for each attempt", path);
+            let records = std::mem::replace(&mut self.records, Ok(()));
+            written.note("A line for each attempt", path, records);
         }
-        if outputs.json.is_some() || outputs.html.is_some() || outputs.csv.is_some() {
-            text.push('\n');
-        }
-        print(&text);
-        first_of(self.failure.take().into_iter().chain(errors))?;
+        written.first(self.failure.take());
+        written.end()?;
         let ending = self.ending();
         if ending == Ending::Invalid {
             complain!(

@@ -11,6 +11,7 @@ use load::script::Script;
 use sip::Transport;
 
 use crate::target::Target;
+use crate::usage::refused;
 
 /// Where the other generators are.
 #[derive(Args, Debug)]
@@ -61,8 +62,10 @@ impl TwinOptions {
         let Some(twin) = &self.twin else {
             ensure!(
                 !script.has_commands(),
-                "the scenario sends commands to another generator: --twin HOST:PORT says where it is (SIPp: -3pcc), or \
-                 --master or --slave with --peers-file"
+                refused(
+                    "the scenario sends commands to another generator: --twin HOST:PORT says where it is (SIPp: -3pcc), \
+                     or --master or --slave with --peers-file"
+                )
             );
             return Ok(None);
         };
@@ -117,17 +120,21 @@ fn plan_of_several(name: &str, file: &Path, script: &Script) -> anyhow::Result<T
 }
 
 fn resolved(text: &str) -> anyhow::Result<SocketAddr> {
-    address_of(&text.parse().map_err(anyhow::Error::msg)?)
+    address_of(&text.parse().map_err(refused)?)
 }
 
 fn address_of(target: &Target) -> anyhow::Result<SocketAddr> {
     ensure!(
         matches!(target.transport, None | Some(Transport::Tcp)),
-        "\"{target}\": commands to another generator are sent over TCP alone"
+        refused(format!(
+            "\"{target}\": commands to another generator are sent over TCP alone"
+        ))
     );
-    let host = target.host().map_err(anyhow::Error::msg)?;
-    let port = target.port.with_context(|| {
-        format!("\"{target}\" has no port: HOST:PORT of another generator is expected")
+    let host = target.host().map_err(refused)?;
+    let port = target.port.ok_or_else(|| {
+        refused(format!(
+            "\"{target}\" has no port: HOST:PORT of another generator is expected"
+        ))
     })?;
     let mut addresses = (host, port)
         .to_socket_addrs()

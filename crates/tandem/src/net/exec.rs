@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use crate::terminal::complain;
+use crate::usage::refused;
 use clap::Args;
 use testbed::remote::Remote;
 use testbed::state::Directory;
@@ -42,7 +43,7 @@ Exit status: that of the program; 127 if it does not exist, 126 if it cannot be 
 /// Becomes the program.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Some((program, rest)) = arguments.command.split_first() else {
-        anyhow::bail!("a program is needed");
+        anyhow::bail!(refused("a program is needed"));
     };
     let mut remote = Remote::find(&Directory::of_user()?, arguments.net.as_deref())?;
     let mut command = remote.command(&arguments.host, program)?;

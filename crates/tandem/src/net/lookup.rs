@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use testbed::control::Description;
 
+use crate::usage::refused;
+
 /// The pairs of source and destination that a rule is for. A name of a host or router stands for all its
 /// addresses; pairs of different versions of IP are left out.
 pub(super) fn pairs(
@@ -25,7 +27,9 @@ pub(super) fn pairs(
     }
     anyhow::ensure!(
         !pairs.is_empty(),
-        "{source} and {destination} have no addresses of the same version of IP"
+        refused(format!(
+            "{source} and {destination} have no addresses of the same version of IP"
+        ))
     );
     Ok(pairs)
 }
@@ -43,7 +47,10 @@ fn addresses(description: &Description, text: &str) -> anyhow::Result<Vec<String
         Ok(_) => Ok(vec![text.to_owned()]),
         Err(error) => {
             let nodes: Vec<&str> = description.nodes.iter().map(|n| n.name.as_str()).collect();
-            anyhow::bail!("{error}, or the name of a node: {}", nodes.join(", "))
+            anyhow::bail!(refused(format!(
+                "{error}, or the name of a node: {}",
+                nodes.join(", ")
+            )))
         }
     }
 }

@@ -13,6 +13,7 @@ use super::selection::selection;
 use super::treatment::{self, Treatment, show};
 use super::{Which, lookup, watch};
 use crate::perf::output::width;
+use crate::usage::refused;
 
 /// Set rules for packets, in addition to links: the first matching rule acts.
 #[derive(Args, Debug)]
@@ -215,7 +216,7 @@ fn numbers(remote: &mut Remote, rules: &Rules) -> anyhow::Result<Vec<u64>> {
     // As the network writes them: any is nothing, a network has no more than its own bits.
     let mut written = Vec::new();
     for (source, destination) in pairs {
-        let network = |text: &str| testbed::network(text).map_err(anyhow::Error::msg);
+        let network = |text: &str| testbed::network(text).map_err(refused);
         written.push((network(&source)?, network(&destination)?));
     }
     let state: State = remote.ask(&Request::State)?;

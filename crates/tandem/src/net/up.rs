@@ -136,7 +136,7 @@ fn topology(arguments: &Arguments) -> anyhow::Result<(String, Topology)> {
         );
         usage_error("up", &reason);
     }
-    let failed = |error: std::io::Error| anyhow::anyhow!("{}: {error}", path.display());
+    let failed = |error: std::io::Error| anyhow::anyhow!("cannot read {}: {error}", path.display());
     let length = std::fs::metadata(path).map_err(failed)?.len();
     anyhow::ensure!(
         length <= MAXIMUM_TEXT as u64,

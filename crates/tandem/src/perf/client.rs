@@ -14,7 +14,7 @@ use report::{Document, Machine};
 use sctp_net::{BufferSplitting, CongestionControl, PathScheduler, Profile, StreamScheduler};
 use serde::Serialize;
 
-use super::output::{self, Progress, check_writable, print, print_line, usage_error, write};
+use super::output::{self, Progress, Written, check_writable, print, print_line, usage_error};
 use super::{Carrier, interrupts};
 use crate::pcap;
 use crate::target::measured;
@@ -236,7 +236,6 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     };
     progress.end();
-    pcap::finish(config.carrier.tap.as_ref())?;
     for run in &runs {
         if arguments.bidir {
             let direction = if run.reverse { "from" } else { "to" };
@@ -244,13 +243,17 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
         print(&text::summary(run));
     }
+    let mut written = Written::default();
+    written.check(pcap::finish(config.carrier.tap.as_ref()));
     if let (true, [forth, back @ ..]) = (arguments.iperf3_json, runs.as_slice()) {
         let document = ::perf::iperf3::document(&test, forth, back.first());
-        write(Path::new("-"), &format!("{document:#}\n"))?;
+        let text = anyhow::Ok(format!("{document:#}\n"));
+        written.write("Results as iperf3's JSON", Path::new("-"), text);
     }
     if let Some(path) = &arguments.json {
-        write(path, &document(&config, &runs)?)?;
+        written.write("Results as JSON", path, document(&config, &runs));
     }
+    written.end()?;
     let mut errors = runs.iter().flat_map(|run| &run.errors).peekable();
     let status = match errors.peek() {
         None => ExitCode::SUCCESS,

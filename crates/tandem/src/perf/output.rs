@@ -117,6 +117,61 @@ pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The files that a command leaves at its end. Each is written although another cannot be: what took minutes to measure is not
+/// lost.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    lines: String,
+    errors: Vec<anyhow::Error>,
+}
+
+impl Written {
+    /// Writes a document or page.
+    pub(crate) fn write<E: Into<anyhow::Error>>(
+        &mut self,
+        what: &str,
+        path: &Path,
+        text: Result<String, E>,
+    ) {
+        let written = text.map_err(Into::into);
+        self.note(what, path, written.and_then(|text| write(path, &text)));
+    }
+
+    /// Takes note of a file that was written already.
+    pub(crate) fn note(&mut self, what: &str, path: &Path, written: anyhow::Result<()>) {
+        match written {
+            Ok(()) if is_standard_output(path) => {}
+            Ok(()) => self
+                .lines
+                .push_str(&format!("{what}: {}\n", path.display())),
+            Err(error) => self.errors.push(error),
+        }
+    }
+
+    /// Takes note of what else went wrong.
+    pub(crate) fn check(&mut self, result: anyhow::Result<()>) {
+        self.errors.extend(result.err());
+    }
+
+    /// Puts an error before all others.
+    pub(crate) fn first(&mut self, error: Option<anyhow::Error>) {
+        self.errors.splice(0..0, error);
+    }
+
+    /// Prints which files were written, and all errors but the first, which it returns for the caller to print.
+    pub(crate) fn end(self) -> anyhow::Result<()> {
+        if !self.lines.is_empty() {
+            print(&format!("\n{}", self.lines));
+        }
+        let mut errors = self.errors.into_iter();
+        let first = errors.next();
+        for other in errors {
+            complain!("tandem: {other:#}");
+        }
+        first.map_or(Ok(()), Err)
+    }
+}
+
 /// Whether what is written to this file goes to standard output.
 pub(crate) fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == STANDARD_OUTPUT

@@ -7,7 +7,7 @@ use ::perf::scale::{Case, MAX_ASSOCIATIONS, MAX_STREAMS, ScaleConfig, measure};
 use ::perf::{ServerProcess, limits, units};
 use clap::Args;
 
-use super::output::{Progress, check_writable, print, usage_error, width, write};
+use super::output::{Progress, Written, check_writable, print, usage_error, width};
 use super::{Carrier, interrupts, server_command};
 use crate::pcap;
 use crate::values::count;
@@ -110,11 +110,13 @@ async fn run(
     let measured = measure(&config, &server, interrupts, |stage| progress.line(stage)).await;
     progress.end();
     server.end().await;
-    pcap::finish(config.carrier.tap.as_ref())?;
     let measured = measured?;
     print(&measured.to_terminal(width()));
+    let mut written = Written::default();
+    written.check(pcap::finish(config.carrier.tap.as_ref()));
     if let Some(path) = &common.json {
-        write(path, &measured.to_json()?)?;
+        written.write("Results as JSON", path, measured.to_json());
     }
+    written.end()?;
     Ok(ExitCode::SUCCESS)
 }

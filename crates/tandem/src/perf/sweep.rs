@@ -9,7 +9,7 @@ use ::perf::{ServerProcess, units};
 use clap::Args;
 use report::{format_count, format_number};
 
-use super::output::{Progress, check_writable, print, usage_error, width, write};
+use super::output::{Progress, Written, check_writable, print, usage_error, width};
 use super::{Carrier, interrupts, server_command};
 use crate::demo::command_line;
 use crate::pcap;
@@ -86,17 +86,16 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     .await;
     progress.end();
     server.end().await;
-    pcap::finish(config.carrier.tap.as_ref())?;
     let swept = swept?;
-    write(&arguments.html, &swept.to_html(&command_line()))?;
-    if let Some(path) = &arguments.json {
-        write(path, &swept.to_json()?)?;
-    }
     print(&swept.to_terminal(width()));
-    print(&format!(
-        "\nPage with plots: {}\n",
-        arguments.html.display()
-    ));
+    let mut written = Written::default();
+    written.check(pcap::finish(config.carrier.tap.as_ref()));
+    let page = swept.to_html(&command_line());
+    written.write("Page with plots", &arguments.html, anyhow::Ok(page));
+    if let Some(path) = &arguments.json {
+        written.write("Results as JSON", path, swept.to_json());
+    }
+    written.end()?;
     Ok(match swept.has_errors() {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,

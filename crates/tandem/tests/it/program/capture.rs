@@ -123,23 +123,23 @@ fn mistakes_are_explained() {
         (&["cut.pcap"], 1, "is damaged at octet 24"),
         (
             &["empty.pcap", "--csv", "empty.pcap"],
-            1,
+            2,
             "both read and written",
         ),
         (
             &["empty.pcap", "--csv", "other-name.pcap"],
-            1,
+            2,
             "both read and written",
         ),
-        (&["-", "--csv", "empty.pcap"], 1, "both read and written"),
+        (&["-", "--csv", "empty.pcap"], 2, "both read and written"),
         (
             &["empty.pcap", "--key-log", "keys", "--json", "./keys"],
-            1,
+            2,
             "both read and written",
         ),
         (
             &["empty.pcap", "--csv", "new", "--json", "./new"],
-            1,
+            2,
             "./new is written twice",
         ),
         (
@@ -147,7 +147,22 @@ fn mistakes_are_explained() {
             1,
             "--sctp-port",
         ),
-        (&["-", "empty.pcap"], 1, "a pipe only once"),
+        (&["-", "empty.pcap"], 2, "a pipe only once"),
+        (
+            &["empty.pcap", "--csv", "-", "--json", "-"],
+            2,
+            "- is written twice",
+        ),
+        (
+            &["empty.pcap", "--json", "-", "--html", "-"],
+            2,
+            "- is written twice",
+        ),
+        (
+            &["-", "--chunks", "--ladder", "x"],
+            2,
+            "reads the capture twice",
+        ),
         (
             &["empty.pcap", "--ladder", "x"],
             1,

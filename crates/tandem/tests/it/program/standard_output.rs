@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::program::support::tandem;
+use crate::program::support::{program_path, tandem};
 
 fn run(arguments: &[&str]) -> Output {
     let directory = tempfile::tempdir().expect("a directory");
@@ -55,4 +55,49 @@ fn two_documents_are_refused() {
         errors.contains("two documents cannot go to standard output"),
         "{errors}"
     );
+}
+
+/// A disk that is full in the middle of a document: a file may have no more than a block here. The other document goes where it
+/// is to go.
+#[test]
+fn a_part_of_a_document_is_not_left() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = program_path();
+    let shell = format!(
+        "trap '' XFSZ; ulimit -f 1; exec {program} traffic link --link-speed 100M --html page.html --json -"
+    );
+    let output = std::process::Command::new("sh")
+        .current_dir(directory.path())
+        .args(["-c", &shell])
+        .output()
+        .expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("cannot write page.html: "), "{errors}");
+    let document: Result<Value, _> = serde_json::from_slice(&output.stdout);
+    assert!(document.is_ok(), "{errors}");
+    let left = std::fs::read_dir(directory.path()).expect("the directory is there");
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn help_that_cannot_be_printed_is_a_failure() {
+    for arguments in [
+        &["--help"][..],
+        &["load", "calls", "--help"],
+        &["--version"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let output = tandem()
+            .args(arguments)
+            .stdout(full.expect("a full disk"))
+            .output()
+            .expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+        assert!(
+            errors.contains("cannot write to standard output"),
+            "{errors}"
+        );
+    }
 }

@@ -22,10 +22,6 @@ fn arguments_that_make_no_sense_are_named() {
         (vec!["calls", "--via", "127.0.0.1", "-r", "0"], "--rate"),
         (vec!["calls", "--via", "127.0.0.1", "-r", "fast"], "--rate"),
         (vec!["calls", "--via", "127.0.0.1", "-m", "0"], "--calls"),
-        (
-            vec!["calls", "--via", "127.0.0.1", "-m", "1", "--duration", "1s"],
-            "--calls",
-        ),
         (vec!["calls", "--via", "127.0.0.1", "-d", "soon"], "--hold"),
         (vec!["calls", "--via", "127.0.0.1", "-t", "un"], "per-user"),
         (
@@ -63,6 +59,28 @@ fn arguments_that_make_no_sense_are_named() {
         (
             vec!["calls", "--via", "127.0.0.1", "--background", "50"],
             "50Mbit/s",
+        ),
+        (
+            vec![
+                "calls",
+                "--via",
+                "127.0.0.1",
+                "--background",
+                "1M",
+                "--background-from",
+                "[::1]:4000",
+            ],
+            "--background-from",
+        ),
+        (
+            vec![
+                "calls",
+                "--via",
+                "udp:127.0.0.1",
+                "--second-via",
+                "tcp:127.0.0.2",
+            ],
+            "--second-via",
         ),
         (vec!["register"], "--via"),
         (

@@ -42,6 +42,28 @@ fn add_user(store: &Path, name: &str) {
     assert!(child.wait().expect("it ends").success());
 }
 
+/// Contacts that another run has left: said before the calls, and with the results.
+#[test]
+fn a_run_warns_when_calls_fork() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (_proxy, via) = proxy_with(&directory, "[location]\nstore = \"memory:\"\n");
+    let run = |command: &str, names: &str| {
+        let output = tandem()
+            .args(["load", command, "--via", &via, "--users", "1", "-m", "1"])
+            .args(["--names", names])
+            .output()
+            .expect("it runs");
+        text(&output)
+    };
+    run("register", "both%d");
+    let warning = "a registration found other contacts of its user: calls to them fork";
+    let said = run("calls", "both%d");
+    assert_eq!(said.matches(warning).count(), 2, "{said}");
+    // Each of two users of another name has one contact.
+    let said = run("calls", "other%d");
+    assert!(!said.contains("fork"), "{said}");
+}
+
 /// The document of a run.
 fn run_of(json: &Path) -> Value {
     let document = std::fs::read_to_string(json).expect("a document");
