@@ -52,10 +52,13 @@ pub struct PhoneConfig {
 impl PhoneConfig {
     /// A phone of these accounts, with everything else as it usually is.
     pub fn new(accounts: Vec<AccountConfig>, seed: [u8; 32]) -> PhoneConfig {
+        let mut net = SipNetConfig::default();
+        // An association goes on when this host gets another address (RFC 5061).
+        net.sctp.association.extensions.address_reconfiguration = true;
         PhoneConfig {
             accounts,
             ua: UaConfig::default(),
-            net: SipNetConfig::default(),
+            net,
             transport: None,
             codecs: Codec::ALL.to_vec(),
             media: MediaConfig::default(),

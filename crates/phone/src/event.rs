@@ -103,6 +103,15 @@ pub enum PhoneEvent {
         /// The URIs.
         contacts: Vec<String>,
     },
+    /// Where an account is registered was not told.
+    BindingsFailed {
+        /// The account's number, from 0 on.
+        account: usize,
+        /// The status code.
+        status: u16,
+        /// The server's words.
+        reason: String,
+    },
     /// An account is no more registered.
     Unregistered {
         /// The account's number, from 0 on.
@@ -164,6 +173,13 @@ pub enum PhoneEvent {
         call: u64,
         /// Whether it was accepted.
         accepted: bool,
+    },
+    /// This host has got another address, and the other side knows it.
+    Moved {
+        /// The call's number.
+        call: u64,
+        /// The address.
+        address: String,
     },
     /// The other side pressed a key.
     Key {
@@ -232,6 +248,15 @@ pub enum PhoneEvent {
         /// Whether there are any.
         waiting: bool,
     },
+    /// One of the user's settings was changed by a command; all of them as they are from now on.
+    Settings {
+        /// Whether calls are answered with 486 at once.
+        do_not_disturb: bool,
+        /// Whether calls are answered at once.
+        auto_answer: bool,
+        /// Whether the calls that are answered hear each other.
+        conference: bool,
+    },
     /// A path of an SCTP association has failed, or works again. Calls go on along the others.
     Path {
         /// The address of the peer when the association came up.
@@ -240,6 +265,13 @@ pub enum PhoneEvent {
         address: String,
         /// Whether the path works.
         works: bool,
+    },
+    /// An association of which a path had failed is over, or it has the path no more.
+    PathRemoved {
+        /// The address of the peer when the association came up.
+        peer: String,
+        /// Its address on the path.
+        address: String,
     },
     /// A call is over.
     Ended {

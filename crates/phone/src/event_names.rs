@@ -40,7 +40,12 @@ fn after(event: &PhoneEvent) -> Option<PhoneEvent> {
             account,
             contacts: Vec::new(),
         },
-        PhoneEvent::Bindings { .. } => PhoneEvent::Unregistered { account },
+        PhoneEvent::Bindings { .. } => PhoneEvent::BindingsFailed {
+            account,
+            status: 0,
+            reason: text(),
+        },
+        PhoneEvent::BindingsFailed { .. } => PhoneEvent::Unregistered { account },
         PhoneEvent::Unregistered { .. } => PhoneEvent::RegistrationFailed {
             account,
             status: 0,
@@ -67,7 +72,11 @@ fn after(event: &PhoneEvent) -> Option<PhoneEvent> {
             call,
             accepted: false,
         },
-        PhoneEvent::Changed { .. } => PhoneEvent::Key { call, key: '0' },
+        PhoneEvent::Changed { .. } => PhoneEvent::Moved {
+            call,
+            address: text(),
+        },
+        PhoneEvent::Moved { .. } => PhoneEvent::Key { call, key: '0' },
         PhoneEvent::Key { .. } => PhoneEvent::Played { call },
         PhoneEvent::Played { .. } => PhoneEvent::Quality { call, quality },
         PhoneEvent::Quality { .. } => PhoneEvent::RtpTimeout { call, seconds: 0 },
@@ -87,12 +96,21 @@ fn after(event: &PhoneEvent) -> Option<PhoneEvent> {
             account,
             waiting: false,
         },
-        PhoneEvent::MessagesWaiting { .. } => PhoneEvent::Path {
+        PhoneEvent::MessagesWaiting { .. } => PhoneEvent::Settings {
+            do_not_disturb: false,
+            auto_answer: false,
+            conference: false,
+        },
+        PhoneEvent::Settings { .. } => PhoneEvent::Path {
             peer: text(),
             address: text(),
             works: false,
         },
-        PhoneEvent::Path { .. } => PhoneEvent::Ended {
+        PhoneEvent::Path { .. } => PhoneEvent::PathRemoved {
+            peer: text(),
+            address: text(),
+        },
+        PhoneEvent::PathRemoved { .. } => PhoneEvent::Ended {
             call,
             reason: "",
             status: None,

@@ -1,4 +1,5 @@
-//! The path of the media: connectivity checks (RFC 8445) by the crate `is`, with one host candidate of ours.
+//! The path of the media: connectivity checks (RFC 8445) by the crate `is`, with one host candidate of ours for each component.
+//! The crate knows one component: where RTCP has a port of its own, that one has an agent of its own, too.
 //!
 //! The pair that is chosen is checked on; without answers nothing is sent any more (RFC 7675 section 5.1).
 
@@ -12,13 +13,29 @@ use is::{IceAgent, IceAgentEvent, IceConnectionState, IceCreds, Protocol};
 /// Hosts that are kept from which the other side's checks came.
 const MAX_SOURCES: usize = 8;
 
-/// Where a side may be reached: by UDP, for RTP and RTCP on one port.
+/// What a port is for (RFC 8445 section 13): RTP, or both RTP and RTCP; or RTCP alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Component {
+    Rtp,
+    Rtcp,
+}
+
+impl Component {
+    const fn id(self) -> &'static str {
+        match self {
+            Component::Rtp => "1",
+            Component::Rtcp => "2",
+        }
+    }
+}
+
+/// Where a side may be reached by UDP.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Candidate(is::Candidate);
 
 impl fmt::Debug for Candidate {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.write())
+        formatter.write_str(&self.write(Component::Rtp))
     }
 }
 
@@ -30,17 +47,47 @@ impl Candidate {
             .map(Candidate)
     }
 
-    /// Reads the value of `a=candidate`. `None` for what cannot be read, other transports, and the port of RTCP alone.
-    pub(crate) fn read(value: &str) -> Option<Candidate> {
-        let is_rtp = value.split_ascii_whitespace().nth(1) == Some("1");
-        let candidate = is::Candidate::from_sdp_string(&format!("candidate:{value}")).ok()?;
-        (is_rtp && candidate.proto() == Protocol::Udp).then_some(Candidate(candidate))
+    /// The values of `a=candidate` for our port of RTP, and for that of RTCP after it if it is used.
+    pub(crate) fn of_ports(rtp: SocketAddr, has_rtcp: bool) -> Vec<String> {
+        let rtcp = SocketAddr::new(rtp.ip(), rtp.port().saturating_add(1));
+        let ports = [(rtp, Component::Rtp), (rtcp, Component::Rtcp)];
+        let ports = ports.into_iter().take(if has_rtcp { 2 } else { 1 });
+        ports
+            .filter_map(|(address, component)| Some(Candidate::host(address)?.write(component)))
+            .collect()
+    }
+
+    /// Reads the value of `a=candidate`. `None` for what cannot be read, other transports, and the other component.
+    pub(crate) fn read(value: &str, component: Component) -> Option<Candidate> {
+        let words: Vec<&str> = value.split_ascii_whitespace().collect();
+        let [foundation, id, others @ ..] = words.as_slice() else {
+            return None;
+        };
+        if *id != component.id() {
+            return None;
+        }
+        let value = format!("candidate:{foundation} 1 {}", others.join(" "));
+        let candidate = is::Candidate::from_sdp_string(&value).ok()?;
+        (candidate.proto() == Protocol::Udp).then_some(Candidate(candidate))
     }
 
     /// The value of `a=candidate`.
-    pub(crate) fn write(&self) -> String {
+    fn write(&self, component: Component) -> String {
         let text = self.0.to_sdp_string();
-        text.strip_prefix("candidate:").unwrap_or(&text).to_owned()
+        let text = text.strip_prefix("candidate:").unwrap_or(&text);
+        let words = text.split_ascii_whitespace().enumerate();
+        let words = words.map(|(place, word)| match (component, place) {
+            (Component::Rtcp, 1) => component.id().to_owned(),
+            // The preference ends with the component (RFC 8445 section 5.1.2.1).
+            (Component::Rtcp, 3) => {
+                let priority = word
+                    .parse::<u32>()
+                    .map_or(0, |priority| priority.saturating_sub(1));
+                priority.to_string()
+            }
+            _ => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -57,8 +104,21 @@ pub struct IceSession {
     pub remote: IceCredentials,
     /// Where the other side may be reached.
     pub candidates: Vec<Candidate>,
+    /// Where its RTCP is, if that has a port of its own.
+    pub rtcp_candidates: Option<Vec<Candidate>>,
     /// We choose the path.
     pub is_controlling: bool,
+}
+
+impl IceSession {
+    /// That of RTCP, if it has a port of its own.
+    pub(crate) fn of_rtcp(&self) -> Option<IceSession> {
+        Some(IceSession {
+            candidates: self.rtcp_candidates.clone()?,
+            rtcp_candidates: None,
+            ..self.clone()
+        })
+    }
 }
 
 /// What shows that a check is the other side's (RFC 8445 section 5.3).
@@ -251,6 +311,7 @@ mod tests {
             local: IceCredentials::new([own; 32]),
             remote: IceCredentials::new([other; 32]),
             candidates: vec![Candidate::host(remote.parse().unwrap()).unwrap()],
+            rtcp_candidates: None,
             is_controlling,
         }
     }
@@ -312,19 +373,29 @@ mod tests {
 
     #[test]
     fn candidates_are_read_as_they_were_written() {
-        let host = Candidate::host("192.0.2.1:4000".parse().unwrap()).unwrap();
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let written = Candidate::of_ports(at("192.0.2.1:4000"), true);
+        let [rtp, rtcp] = written.as_slice() else {
+            panic!("two components: {written:?}");
+        };
+        let read = |value: &str, component| {
+            Candidate::read(value, component).map(|candidate| candidate.address())
+        };
+        assert_eq!(read(rtp, Component::Rtp), Some(at("192.0.2.1:4000")));
+        assert_eq!(read(rtcp, Component::Rtcp), Some(at("192.0.2.1:4001")));
         assert_eq!(
-            Candidate::read(&host.write()).unwrap().address(),
-            host.address()
+            (read(rtp, Component::Rtcp), read(rtcp, Component::Rtp)),
+            (None, None)
         );
+        let priority = |value: &str| value.split(' ').nth(3).unwrap().parse::<u32>().unwrap();
+        assert_eq!(priority(rtp) - 1, priority(rtcp));
         for other in [
-            "1 2 udp 2130706431 192.0.2.1 4001 typ host",
             "1 1 tcp 2130706431 192.0.2.1 9 typ host tcptype active",
             "1 1 udp 2130706431 3c1f.local 4000 typ host",
             "1 1 udp",
             "",
         ] {
-            assert_eq!(Candidate::read(other), None, "{other}");
+            assert_eq!(Candidate::read(other, Component::Rtp), None, "{other}");
         }
         assert_eq!(Candidate::host("0.0.0.0:4000".parse().unwrap()), None);
     }

@@ -28,6 +28,7 @@ mod negotiation;
 mod paths;
 mod phone;
 mod played;
+mod ports;
 mod routes;
 mod running;
 mod screen;

@@ -3,24 +3,22 @@
 //! One port may have RTP and RTCP, STUN and DTLS; the first octet tells them apart (RFC 7983 section 7).
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use media::rtp;
 use media::srtp::{MasterKey, Protector, Suite, Unprotector};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::dtls::{Certificate, Handshake};
-use crate::ice::Ice;
+use crate::ice::{Ice, IceSession};
 use crate::negotiation::{Fingerprint, Negotiated, Security};
+use crate::ports::{Place, PortPair, Ports};
 
 /// Packets that are taken between two turns: what is more waits in the socket.
 const MAX_PACKETS_A_TURN: usize = 64;
 /// The largest datagram that is read.
 const MAX_DATAGRAM: usize = 2_048;
-/// Pairs of ports that are tried.
-const ATTEMPTS: usize = 64;
 /// Datagrams of a handshake that came before the answer; the other side may begin at once (RFC 5763 section 5).
 const MAX_EARLY: usize = 4;
 /// Another host than the described one is taken for the other side until it is silent for so long.
@@ -34,9 +32,7 @@ const MAX_PROTECTORS: usize = 64;
 /// The ports of a call, and the way to the other side.
 #[derive(Debug)]
 pub(crate) struct MediaPath {
-    rtp: UdpSocket,
-    rtcp: UdpSocket,
-    local: SocketAddr,
+    ports: Ports,
     certificate: Option<Arc<Certificate>>,
     /// Where the descriptions say that the other side is: RTP and RTCP.
     remote: Option<(SocketAddr, SocketAddr)>,
@@ -44,7 +40,11 @@ pub(crate) struct MediaPath {
     heard: Option<(IpAddr, Instant)>,
     security: Security,
     ice: Option<Ice>,
+    /// Of RTCP, if that has a port of its own.
+    rtcp_ice: Option<Ice>,
     dtls: Option<Handshake>,
+    /// Where the handshake was begun with.
+    dtls_with: Option<SocketAddr>,
     early: Vec<(SocketAddr, Vec<u8>)>,
     /// Of the keys of ours that were used in the call: under one key no packet index comes twice (RFC 3711 section 9.1).
     protectors: Vec<(MasterKey, Protector)>,
@@ -68,17 +68,16 @@ impl MediaPath {
         address: IpAddr,
         certificate: Option<Arc<Certificate>>,
     ) -> std::io::Result<MediaPath> {
-        let (rtp, rtcp) = bind_pair(address)?;
         Ok(MediaPath {
-            local: rtp.local_addr()?,
-            rtp,
-            rtcp,
+            ports: Ports::new(PortPair::open(address)?),
             certificate,
             remote: None,
             heard: None,
             security: Security::None,
             ice: None,
+            rtcp_ice: None,
             dtls: None,
+            dtls_with: None,
             early: Vec::new(),
             protectors: Vec::new(),
             unprotectors: Vec::new(),
@@ -88,7 +87,29 @@ impl MediaPath {
 
     /// Our address of RTP.
     pub(crate) fn local(&self) -> SocketAddr {
-        self.local
+        self.ports.current.local
+    }
+
+    /// These ports of ours are offered to the other side.
+    pub(crate) fn offer_ports(&mut self, ports: PortPair) {
+        self.ports.offer(ports);
+    }
+
+    /// The other side has accepted the ports that were offered; what was agreed on comes next.
+    pub(crate) fn ports_accepted(&mut self) {
+        if self.ports.accepted() {
+            // Both begin anew from another address: checks (RFC 8445 section 9) and, without these, the handshake, since the
+            // association is one between two addresses (RFC 5763 section 6.6).
+            if self.ice.is_none() {
+                self.dtls = None;
+            }
+            (self.ice, self.rtcp_ice) = (None, None);
+        }
+    }
+
+    /// The other side has refused the ports that were offered.
+    pub(crate) fn ports_refused(&mut self) {
+        self.ports.refused();
     }
 
     /// Both sides have agreed, for the first time or anew. What is agreed on as before goes on.
@@ -98,10 +119,16 @@ impl MediaPath {
             self.heard = None;
         }
         self.remote = remote;
-        match (&mut self.ice, negotiated.ice.clone()) {
-            (Some(ice), Some(session)) => ice.agree(now, session),
-            (None, Some(session)) => self.ice = Some(Ice::new(now, session, self.local)),
-            (_, None) => self.ice = None,
+        let ports = &self.ports.current;
+        let rtcp = negotiated.ice.as_ref().and_then(IceSession::of_rtcp);
+        agree_on_checks(&mut self.ice, now, negotiated.ice.clone(), ports.local);
+        agree_on_checks(&mut self.rtcp_ice, now, rtcp, ports.local_rtcp());
+        // Another address of the other side is the end of another association (RFC 5763 section 6.6); none is a hold.
+        let is_elsewhere = |with: SocketAddr| {
+            with != negotiated.rtp && !negotiated.rtp.ip().is_unspecified() && self.ice.is_none()
+        };
+        if self.dtls_with.is_some_and(is_elsewhere) {
+            self.dtls = None;
         }
         if self.security != negotiated.security {
             self.security = negotiated.security.clone();
@@ -135,7 +162,7 @@ impl MediaPath {
             return;
         };
         if let Some(octets) = self.protected(packet, Protector::protect_rtp) {
-            let _ = self.rtp.send_to(&octets, to);
+            let _ = self.ports.current.rtp.send_to(&octets, to);
         }
     }
 
@@ -147,18 +174,22 @@ impl MediaPath {
         let is_on_one_port = rtp == rtcp;
         let to = match is_on_one_port {
             true => self.destination(),
-            // Checks say nothing of another port, and where they are made nothing goes to one (RFC 7675 section 5.1).
-            false => Some(rtcp).filter(|_| self.ice.is_none()),
+            // Where checks are made, nothing goes to a port that was not checked (RFC 7675 section 5.1).
+            false => match (&self.ice, &self.rtcp_ice) {
+                (None, _) => Some(rtcp),
+                (Some(_), checked) => checked.as_ref().and_then(Ice::selected),
+            },
         };
-        // On hold, as before there were directions: no RTCP either (RFC 3264 section 8.4).
+        // No RTCP either (RFC 3264 section 8.4).
         let Some(to) = to.filter(|to| !to.ip().is_unspecified()) else {
             return;
         };
         if let Some(octets) = self.protected(packet, Protector::protect_rtcp) {
+            let ports = &self.ports.current;
             let socket = if is_on_one_port {
-                &self.rtp
+                &ports.rtp
             } else {
-                &self.rtcp
+                &ports.rtcp
             };
             let _ = socket.send_to(&octets, to);
         }
@@ -172,10 +203,11 @@ impl MediaPath {
     ) {
         let mut buffer = [0; MAX_DATAGRAM];
         let mut room = MAX_PACKETS_A_TURN;
-        while room > 0 && self.wait(until) {
-            for is_rtcp_port in [false, true] {
-                loop {
-                    let socket = if is_rtcp_port { &self.rtcp } else { &self.rtp };
+        while room > 0 && self.ports.wait(until) {
+            let places = [Place::Current, Place::Next, Place::Before];
+            let sockets = places.map(|place| [(place, false), (place, true)]);
+            for to in sockets.into_iter().flatten() {
+                while let Some(socket) = self.ports.socket(to.0, to.1) {
                     let (length, from) = match socket.recv_from(&mut buffer) {
                         Ok(received) => received,
                         Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -183,7 +215,7 @@ impl MediaPath {
                         Err(_) => break,
                     };
                     let octets = buffer.get(..length).unwrap_or_default();
-                    self.take(Instant::now(), octets, from, &mut handle);
+                    self.take(Instant::now(), octets, from, to, &mut handle);
                     room = room.saturating_sub(1);
                     if room == 0 {
                         return;
@@ -195,7 +227,7 @@ impl MediaPath {
 
     /// Does what is due: checks and handshakes.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if let Some(ice) = &mut self.ice {
+        for ice in [&mut self.ice, &mut self.rtcp_ice].into_iter().flatten() {
             ice.handle_timeout(now);
         }
         self.begin_handshake(now);
@@ -205,62 +237,51 @@ impl MediaPath {
         self.flush();
     }
 
-    /// Waits until something came, or it is time. The clock of the kernel's timers is fine enough here; that of a socket's
-    /// timeout is not: it would be late by up to two ticks, which others would hear as jitter.
-    fn wait(&self, until: Instant) -> bool {
-        let wait = until.saturating_duration_since(Instant::now());
-        if wait == Duration::ZERO {
-            return false;
-        }
-        let timeout = Timespec {
-            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(wait.subsec_nanos()),
-        };
-        let mut ports = [
-            PollFd::new(&self.rtp, PollFlags::IN),
-            PollFd::new(&self.rtcp, PollFlags::IN),
-        ];
-        match poll(&mut ports, Some(&timeout)) {
-            Ok(ready) => ready > 0,
-            // A signal: the time that is left is waited for by the next turn.
-            Err(_) => false,
-        }
-    }
-
     fn take(
         &mut self,
         now: Instant,
         octets: &[u8],
         from: SocketAddr,
+        (place, is_rtcp_port): (Place, bool),
         handle: &mut impl FnMut(Instant, Received<'_>),
     ) {
         match octets.first() {
             Some(0..=3) => {
-                if let Some(ice) = &mut self.ice {
+                let checks = match is_rtcp_port {
+                    true => &mut self.rtcp_ice,
+                    false => &mut self.ice,
+                };
+                if let Some(ice) = checks.as_mut().filter(|_| place == Place::Current) {
                     ice.handle(now, octets, from);
                     self.handle_timeout(now);
                 }
             }
             Some(20..=63) => {
-                self.take_handshake(now, octets, from);
+                self.take_handshake(now, octets, from, place);
                 self.flush();
             }
-            Some(128..=191) => self.take_packet(now, octets, from, handle),
+            Some(128..=191) => {
+                if place == Place::Current {
+                    self.ports.arrived();
+                }
+                self.take_packet(now, octets, from, handle);
+            }
             _ => self.dropped += 1,
         }
     }
 
-    fn take_handshake(&mut self, now: Instant, octets: &[u8], from: SocketAddr) {
+    fn take_handshake(&mut self, now: Instant, octets: &[u8], from: SocketAddr, place: Place) {
         if self.remote.is_some() && !self.is_heard(now, from.ip()) {
             self.dropped += 1;
             return;
         }
         match &mut self.dtls {
-            Some(dtls) => dtls.handle(octets),
-            None if self.certificate.is_some() && self.early.len() < MAX_EARLY => {
+            Some(dtls) if place != Place::Next => dtls.handle(octets),
+            // It is for the association that begins when the answer is there.
+            _ if self.certificate.is_some() && self.early.len() < MAX_EARLY => {
                 self.early.push((from, octets.to_vec()));
             }
-            None => self.dropped += 1,
+            _ => self.dropped += 1,
         }
     }
 
@@ -329,9 +350,11 @@ impl MediaPath {
 
     /// Where data packets go; `None` while that is not known, or nobody is there.
     fn destination(&self) -> Option<SocketAddr> {
+        let described = self.remote.map(|(rtp, _)| rtp);
         match &self.ice {
             Some(ice) => ice.selected(),
-            None => self.remote.map(|(rtp, _)| rtp),
+            // As calls were held before there were directions (RFC 3264 section 8.4).
+            None => described.filter(|rtp| !rtp.ip().is_unspecified()),
         }
     }
 
@@ -394,6 +417,7 @@ impl MediaPath {
             return;
         };
         self.dtls = Handshake::new(now, certificate, fingerprints, is_client);
+        self.dtls_with = self.remote.map(|(rtp, _)| rtp);
         // Those of strangers, which came before it was known who is one, are not heard.
         for (from, octets) in std::mem::take(&mut self.early) {
             let is_theirs = self.is_described(from.ip());
@@ -405,9 +429,14 @@ impl MediaPath {
 
     /// Sends what checks and handshakes have to say.
     fn flush(&mut self) {
-        if let Some(ice) = &mut self.ice {
-            while let Some((octets, to)) = ice.poll_transmit() {
-                let _ = self.rtp.send_to(&octets, to);
+        let ports = &self.ports.current;
+        let checks = [
+            (&mut self.ice, &ports.rtp),
+            (&mut self.rtcp_ice, &ports.rtcp),
+        ];
+        for (ice, socket) in checks {
+            while let Some((octets, to)) = ice.as_mut().and_then(Ice::poll_transmit) {
+                let _ = socket.send_to(&octets, to);
             }
         }
         let to = self.destination();
@@ -416,7 +445,7 @@ impl MediaPath {
         };
         for octets in dtls.take_transmits() {
             if let Some(to) = to {
-                let _ = self.rtp.send_to(&octets, to);
+                let _ = self.ports.current.rtp.send_to(&octets, to);
             }
         }
         if let Some(keys) = dtls.keys().cloned() {
@@ -425,43 +454,19 @@ impl MediaPath {
     }
 }
 
-/// Two sockets on an even port and the next one (RFC 3550 section 11).
-fn bind_pair(address: IpAddr) -> std::io::Result<(UdpSocket, UdpSocket)> {
-    let mut last = None;
-    for _ in 0..ATTEMPTS {
-        let rtp = UdpSocket::bind((address, 0))?;
-        let port = rtp.local_addr()?.port();
-        if !port.is_multiple_of(2) {
-            continue;
-        }
-        match UdpSocket::bind((address, port + 1)) {
-            Ok(rtcp) => {
-                rtp.set_nonblocking(true)?;
-                rtcp.set_nonblocking(true)?;
-                return Ok((rtp, rtcp));
-            }
-            Err(error) => last = Some(error),
-        }
+/// Checks begin, go on or end, as both sides have agreed.
+fn agree_on_checks(
+    ice: &mut Option<Ice>,
+    now: Instant,
+    session: Option<IceSession>,
+    local: SocketAddr,
+) {
+    match (ice.as_mut(), session) {
+        (Some(running), Some(session)) => running.agree(now, session),
+        (None, Some(session)) => *ice = Some(Ice::new(now, session, local)),
+        (_, None) => *ice = None,
     }
-    Err(last.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_host_is_heard_until_the_described_one_is() {
-        let at = |text: &str| text.parse::<IpAddr>().unwrap();
-        let (described, one, other) = (at("192.0.2.1"), at("192.0.2.2"), at("192.0.2.3"));
-        let mut path = MediaPath::open(at("127.0.0.1"), None).unwrap();
-        let now = Instant::now();
-        assert!(!path.is_heard(now, one), "nothing is agreed on");
-        path.remote = Some(((described, 4_000).into(), (described, 4_001).into()));
-        assert!(path.is_heard(now, one) && !path.is_heard(now, other));
-        let later = now + 2 * STRANGER_SILENCE;
-        assert!(path.is_heard(later, other) && !path.is_heard(later, one));
-        assert!(path.is_heard(later, described) && !path.is_heard(later, other));
-        assert!(!path.is_heard(later + 2 * STRANGER_SILENCE, other));
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ mod tests;
 mod theirs;
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use bytes::Bytes;
 use media::codec::Codec;
@@ -23,6 +24,8 @@ use theirs::{TheirIce, Theirs};
 use crate::ice::{Candidate, IceCredentials, IceSession};
 use crate::media_config::{Srtp, SrtpKeys};
 
+/// The kind of our media.
+const AUDIO: &str = "audio";
 /// The payload types that we give to what has no static one.
 const OPUS: u8 = 96;
 const KEYS: u8 = 101;
@@ -72,13 +75,6 @@ pub struct LocalProtection {
     pub fingerprint: Option<Fingerprint>,
 }
 
-impl LocalProtection {
-    /// Media have to be protected, and no keys may be offered for that.
-    pub(crate) fn cannot_be_offered(&self) -> bool {
-        self.srtp == Srtp::Required && self.offered.is_none()
-    }
-}
-
 /// What stays as it is in further descriptions of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
@@ -90,15 +86,29 @@ pub struct Settled {
     security: Security,
     /// The tag of the line of `a=crypto` in use.
     tag: Option<u32>,
-    /// The other side's credentials of ICE, and the place of ours that go with them.
-    ice: Option<(IceCredentials, usize)>,
+    /// How paths are checked.
+    ice: Option<SettledIce>,
     /// Our last offer: several answers to it may come (RFC 3261 section 13.2.2.4).
     offered: Offered,
+}
+
+/// What both sides have agreed on of ICE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SettledIce {
+    /// The other side's credentials.
+    remote: IceCredentials,
+    /// The place of ours that go with them.
+    start: usize,
+    /// Our role, which a restart does not change (RFC 8445 section 9).
+    is_controlling: bool,
 }
 
 /// What an offer of ours had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Offered {
+    /// The kinds of the media, and the place of our audio among them.
+    media: Vec<String>,
+    place: usize,
     profile: Option<Profile>,
     formats: Vec<Format>,
     crypto: Vec<Crypto>,
@@ -194,6 +204,12 @@ pub enum NegotiationError {
     /// The media are not protected as they have to be, or by what we do not support.
     #[error("no keys are agreed on by which the audio can be protected")]
     NoKeys,
+    /// The answer has not the media of the offer, in their order (RFC 3264 section 6).
+    #[error("the answer has other media than the offer")]
+    OtherMedia,
+    /// The other side has begun the checks of the path anew too often.
+    #[error("the checks of the path were begun anew too often")]
+    TooManyIceRestarts,
     /// The answer has another protocol than the offer (RFC 3264 section 6.1).
     #[error("the answer has another media protocol than the offer")]
     OtherProfile,
@@ -216,6 +232,8 @@ struct Attributes<'a> {
     /// With the role in the handshake.
     fingerprint: Option<(&'a Fingerprint, Setup)>,
     ice: Option<&'a IceCredentials>,
+    /// Candidates of RTCP on a port of its own are told, too.
+    has_rtcp_port: bool,
     ice_mismatch: bool,
     voip_metrics: bool,
 }
@@ -224,8 +242,13 @@ struct Attributes<'a> {
 pub fn offer(local: &mut LocalMedia) -> Bytes {
     let profile = offered_profile(local);
     let keys = offered_keys(local);
-    let start = local.settled.ice.as_ref().map_or(0, |ice| ice.1);
+    let start = local.settled.ice.as_ref().map_or(0, |ice| ice.start);
+    let (before, after) = local.refused.split_at(local.place.min(local.refused.len()));
+    let kinds = |media: &[RefusedMedia]| media.iter().map(|one| one.kind.clone()).collect();
+    let media: [Vec<String>; 3] = [kinds(before), vec![AUDIO.to_owned()], kinds(after)];
     let offered = Offered {
+        media: media.concat(),
+        place: before.len(),
         profile: Some(profile),
         formats: offered_formats(local),
         crypto: offered_crypto(local),
@@ -245,11 +268,12 @@ pub fn offer(local: &mut LocalMedia) -> Bytes {
             .filter(|_| offered.has_fingerprint)
             .map(|fingerprint| (fingerprint, Setup::ActPass)),
         ice: offered.ice.as_ref(),
+        // The other side may not have both on one port (RFC 5761 section 5.1.3).
+        has_rtcp_port: true,
         ice_mismatch: false,
         voip_metrics: true,
     };
     let mut description = description(local);
-    let (before, after) = local.refused.split_at(local.place.min(local.refused.len()));
     for media in before {
         description.push_media(media.section());
     }
@@ -272,7 +296,8 @@ pub fn answer(
     offer: &[u8],
 ) -> Result<(Bytes, Negotiated), NegotiationError> {
     let offered = SessionDescription::read(offer)?;
-    let (place, theirs, keys) = find_audio(&offered, |theirs| keys_of_offer(local, theirs))?;
+    let all = 0..offered.media().len();
+    let (place, theirs, keys) = find_audio(&offered, all, |theirs| keys_of_offer(local, theirs))?;
     let (codec, payload_type) = theirs
         .codecs
         .iter()
@@ -290,7 +315,7 @@ pub fn answer(
     if let Some((clock_rate, keys)) = their_keys {
         formats.push(Format::of_keys(clock_rate, keys));
     }
-    let (ice, ice_mismatch) = answered_ice(local, &theirs);
+    let (ice, ice_mismatch) = answered_ice(local, &theirs)?;
     let is_client = keys.setup.map(|setup| setup == Setup::Active);
     let attributes = Attributes {
         profile: theirs.profile,
@@ -298,6 +323,7 @@ pub fn answer(
         crypto: keys.crypto.as_slice(),
         fingerprint: local.protection.fingerprint.as_ref().zip(keys.setup),
         ice: ice.as_ref().map(|ice| &ice.local),
+        has_rtcp_port: !theirs.mux,
         ice_mismatch,
         voip_metrics: theirs.wants_voip_metrics.is_some(),
     };
@@ -351,7 +377,14 @@ pub fn answer(
 /// There is nothing in the answer that we could use.
 pub fn read_answer(local: &mut LocalMedia, answer: &[u8]) -> Result<Negotiated, NegotiationError> {
     let answered = SessionDescription::read(answer)?;
-    let (_, theirs, keys) = find_audio(&answered, |theirs| keys_of_answer(local, theirs))?;
+    let offered = &local.settled.offered;
+    let kinds = answered.media().iter().map(Section::media_line);
+    let kinds = kinds.map(|line| line.map(|line| line.kind));
+    if !kinds.eq(offered.media.iter().map(|kind| Some(kind.as_str()))) {
+        return Err(NegotiationError::OtherMedia);
+    }
+    let ours = offered.place..offered.place + 1;
+    let (_, theirs, keys) = find_audio(&answered, ours, |theirs| keys_of_answer(local, theirs))?;
     if Some(theirs.profile) != local.settled.offered.profile {
         return Err(NegotiationError::OtherProfile);
     }
@@ -406,7 +439,33 @@ impl LocalMedia {
         settled.tag = tag;
         if let Some(ice) = &negotiated.ice {
             let start = self.ice.iter().position(|ours| *ours == ice.local);
-            settled.ice = Some((ice.remote.clone(), start.unwrap_or(0)));
+            settled.ice = Some(SettledIce {
+                remote: ice.remote.clone(),
+                start: start.unwrap_or(0),
+                is_controlling: ice.is_controlling,
+            });
+        }
+    }
+
+    /// Whether our descriptions have keys (RFC 4568).
+    pub(crate) fn has_keys(&self) -> bool {
+        offered_keys(self) == Some(SrtpKeys::Sdes)
+    }
+
+    /// What is offered next is at another address of ours. That needs other keys (RFC 4568 section 7.1.4), one for each suite, and
+    /// a restart of ICE with other credentials.
+    pub(crate) fn move_to(&mut self, to: SocketAddr, keys: Vec<MasterKey>, ice: IceCredentials) {
+        (self.address, self.port) = (to.ip(), to.port());
+        self.protection.sdes = keys;
+        if let Security::Sdes { send, .. } = &mut self.settled.security {
+            let mut keys = self.protection.sdes.iter();
+            if let Some(new) = keys.find(|key| key.suite() == send.suite()) {
+                send.clone_from(new);
+            }
+        }
+        if let Some(settled) = &mut self.settled.ice {
+            settled.start += 1;
+            self.ice.insert(settled.start.min(self.ice.len()), ice);
         }
     }
 }
@@ -635,49 +694,63 @@ fn keys_of_answer(local: &LocalMedia, theirs: &Theirs) -> Option<AgreedKeys> {
 }
 
 /// Our end of ICE in the answer, and whether their addresses do not fit.
-fn answered_ice(local: &LocalMedia, theirs: &Theirs) -> (Option<IceSession>, bool) {
+fn answered_ice(
+    local: &LocalMedia,
+    theirs: &Theirs,
+) -> Result<(Option<IceSession>, bool), NegotiationError> {
     let Some(ice) = theirs.ice.as_ref().filter(|_| !local.ice.is_empty()) else {
-        return (None, false);
+        return Ok((None, false));
     };
     if ice.is_mismatched {
-        return (None, true);
+        return Ok((None, true));
     }
     let start = match &local.settled.ice {
         // Other credentials begin anew (RFC 8445 section 9).
-        Some((remote, start)) if *remote != ice.credentials => start + 1,
-        Some((_, start)) => *start,
+        Some(settled) if settled.remote != ice.credentials => settled.start + 1,
+        Some(settled) => settled.start,
         None => 0,
     };
-    // None are left when the other side has begun anew too often.
-    let session = local.ice.get(start).map(|credentials| IceSession {
-        local: credentials.clone(),
-        remote: ice.credentials.clone(),
-        candidates: ice.candidates.clone(),
-        // Against one that only answers checks, the full side is controlling (RFC 8445 section 6.1.1).
-        is_controlling: ice.is_lite,
-    });
-    (session, false)
+    let credentials = local.ice.get(start);
+    let credentials = credentials.ok_or(NegotiationError::TooManyIceRestarts)?;
+    // Against one that only answers checks, the full side is controlling (RFC 8445 section 6.1.1).
+    let session = ice_session(local, theirs, ice, credentials, ice.is_lite);
+    Ok((Some(session), false))
 }
 
 /// What is agreed on of ICE by an answer.
 fn agreed_ice(local: &LocalMedia, theirs: &Theirs) -> Option<IceSession> {
     let ours = local.settled.offered.ice.as_ref()?;
-    let ice: &TheirIce = theirs.ice.as_ref().filter(|ice| !ice.is_mismatched)?;
-    Some(IceSession {
+    let ice = theirs.ice.as_ref().filter(|ice| !ice.is_mismatched)?;
+    Some(ice_session(local, theirs, ice, ours, true))
+}
+
+fn ice_session(
+    local: &LocalMedia,
+    theirs: &Theirs,
+    ice: &TheirIce,
+    ours: &IceCredentials,
+    begins_as_controlling: bool,
+) -> IceSession {
+    let settled = local.settled.ice.as_ref();
+    IceSession {
         local: ours.clone(),
         remote: ice.credentials.clone(),
         candidates: ice.candidates.clone(),
-        is_controlling: true,
-    })
+        rtcp_candidates: (!theirs.mux).then(|| ice.rtcp_candidates.clone()),
+        is_controlling: settled.map_or(begins_as_controlling, |settled| settled.is_controlling),
+    }
 }
 
-/// The first audio over RTP that is not refused and has keys that will do, its place among the media, and the keys.
+/// Among the media at these places, the first audio over RTP that is not refused and has keys that will do: its place, and
+/// the keys.
 fn find_audio<T>(
     description: &SessionDescription,
+    places: Range<usize>,
     keys: impl Fn(&Theirs) -> Option<T>,
 ) -> Result<(usize, Theirs, T), NegotiationError> {
     let mut problem = NegotiationError::NoAudio;
-    for (place, section) in description.media().iter().enumerate() {
+    let media = description.media().iter().enumerate();
+    for (place, section) in media.filter(|(place, _)| places.contains(place)) {
         match Theirs::read(description, section) {
             None => {}
             Some(Err(error)) => problem = error,
@@ -707,7 +780,7 @@ fn audio(
         .collect();
     let payload_types = payload_types.join(" ");
     let protocol = attributes.profile.name();
-    let mut audio = Section::media(&Media::new("audio", local.port, protocol, &payload_types));
+    let mut audio = Section::media(&Media::new(AUDIO, local.port, protocol, &payload_types));
     for format in formats {
         let payload_type = format.payload_type;
         audio.push_rtp_map(&RtpMap {
@@ -743,8 +816,13 @@ fn audio(
         audio.push_attribute("ice-pwd", Some(&credentials.password));
         // This is RFC 8445 and not its predecessor (section 10 there).
         audio.push_attribute("ice-options", Some("ice2"));
-        if let Some(host) = Candidate::host(SocketAddr::new(local.address, local.port)) {
-            audio.push_attribute("candidate", Some(&host.write()));
+        let here = SocketAddr::new(local.address, local.port);
+        if attributes.has_rtcp_port {
+            let rtcp = local.port.saturating_add(1);
+            audio.push_attribute("rtcp", Some(&rtcp.to_string()));
+        }
+        for candidate in Candidate::of_ports(here, attributes.has_rtcp_port) {
+            audio.push_attribute("candidate", Some(&candidate));
         }
     }
     if attributes.ice_mismatch {

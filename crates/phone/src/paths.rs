@@ -62,6 +62,15 @@ impl Paths {
                 now.insert(key, works);
             }
         }
+        // What was told of them does not hold any more.
+        let gone = self
+            .0
+            .iter()
+            .filter(|(path, works)| !**works && !now.contains_key(*path));
+        events.extend(gone.map(|((peer, _, address), _)| PhoneEvent::PathRemoved {
+            peer: peer.to_string(),
+            address: address.to_string(),
+        }));
         self.0 = now;
         events
     }

@@ -73,8 +73,8 @@ pub struct PhoneScreen {
     does_not_disturb: bool,
     answers: bool,
     is_conference: bool,
-    /// Addresses of peers on paths that have failed.
-    failed_paths: BTreeSet<String>,
+    /// Paths that have failed: the peers of their associations, and the addresses of these.
+    failed_paths: BTreeSet<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -125,7 +125,13 @@ enum Typed {
 
 impl PhoneScreen {
     /// The screen of a phone with these accounts; `history` has the URIs that were called before, the latest one last.
-    pub fn new(accounts: &[String], contacts: Vec<Contact>, history: Vec<String>) -> PhoneScreen {
+    /// `answers`: calls are answered at once.
+    pub fn new(
+        accounts: &[String],
+        contacts: Vec<Contact>,
+        history: Vec<String>,
+        answers: bool,
+    ) -> PhoneScreen {
         let accounts = accounts.iter().map(|uri| Account {
             uri: uri.clone(),
             state: "not registered".to_owned(),
@@ -142,7 +148,7 @@ impl PhoneScreen {
             news: VecDeque::new(),
             shows_help: false,
             does_not_disturb: false,
-            answers: false,
+            answers,
             is_conference: false,
             failed_paths: BTreeSet::new(),
         }
@@ -170,6 +176,11 @@ impl PhoneScreen {
             }
             PhoneEvent::Bindings { contacts, .. } => {
                 self.news(format!("registered at: {}", contacts.join(", ")));
+            }
+            PhoneEvent::BindingsFailed { status, reason, .. } => {
+                self.news(format!(
+                    "where it is registered is not told: {status} {reason}"
+                ));
             }
             PhoneEvent::Unregistered { account } => {
                 self.set_account(*account, "not registered".to_owned());
@@ -233,6 +244,9 @@ impl PhoneScreen {
                     self.news("the change was refused".to_owned());
                 }
             }
+            PhoneEvent::Moved { address, .. } => {
+                self.news(format!("the call goes on at {address}"));
+            }
             PhoneEvent::Quality { call, quality } => {
                 if let Some(call) = self.calls.get_mut(call) {
                     call.quality = Some(*quality);
@@ -259,6 +273,15 @@ impl PhoneScreen {
                     account.messages_wait = *waiting;
                 }
             }
+            PhoneEvent::Settings {
+                do_not_disturb,
+                auto_answer,
+                conference,
+            } => {
+                self.does_not_disturb = *do_not_disturb;
+                self.answers = *auto_answer;
+                self.is_conference = *conference;
+            }
             PhoneEvent::Ended {
                 call,
                 reason,
@@ -278,10 +301,18 @@ impl PhoneScreen {
                     self.typing = None;
                 }
             }
-            PhoneEvent::Path { address, works, .. } => {
+            PhoneEvent::PathRemoved { peer, address } => {
+                self.failed_paths.remove(&(peer.clone(), address.clone()));
+            }
+            PhoneEvent::Path {
+                peer,
+                address,
+                works,
+            } => {
+                let path = (peer.clone(), address.clone());
                 match works {
-                    true => self.failed_paths.remove(address),
-                    false => self.failed_paths.insert(address.clone()),
+                    true => self.failed_paths.remove(&path),
+                    false => self.failed_paths.insert(path),
                 };
                 let what = match works {
                     true => "works again",
@@ -367,22 +398,13 @@ impl PhoneScreen {
                 Some((call, with)) => Command::Join { call, with },
                 None => return self.note("a second call is missing"),
             },
-            (Key::Letter('c'), Some(_)) => {
-                self.is_conference = !self.is_conference;
-                Command::Conference {
-                    on: self.is_conference,
-                }
-            }
-            (Key::Letter('N'), _) => {
-                self.does_not_disturb = !self.does_not_disturb;
-                Command::DoNotDisturb {
-                    on: self.does_not_disturb,
-                }
-            }
-            (Key::Letter('T'), _) => {
-                self.answers = !self.answers;
-                Command::AutoAnswer { on: self.answers }
-            }
+            (Key::Letter('c'), Some(_)) => Command::Conference {
+                on: !self.is_conference,
+            },
+            (Key::Letter('N'), _) => Command::DoNotDisturb {
+                on: !self.does_not_disturb,
+            },
+            (Key::Letter('T'), _) => Command::AutoAnswer { on: !self.answers },
             (Key::Tab, _) => {
                 self.account = (self.account + 1) % self.accounts.len().max(1);
                 return Wish::None;

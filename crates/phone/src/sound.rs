@@ -28,6 +28,7 @@ use crate::event::{CallQuality, RemoteQuality};
 use crate::media_path::{MediaPath, Received};
 use crate::mixing::{Conference, ConferenceEnd, SpeakerInput};
 use crate::negotiation::Negotiated;
+use crate::ports::PortPair;
 
 /// From one report to the next, on average (RFC 3550 section 6.2).
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -58,6 +59,10 @@ pub(crate) enum SoundEvent {
 enum Order {
     /// Both sides have agreed on this.
     Start(Box<Negotiated>),
+    /// These ports are offered to the other side.
+    OfferPorts(PortPair),
+    PortsAccepted,
+    PortsRefused,
     Keys(Vec<Key>),
     Mute(bool),
     /// In decibels.
@@ -131,6 +136,20 @@ impl CallSound {
     /// Both sides have agreed, for the first time or on something else.
     pub(crate) fn start(&self, negotiated: Negotiated) {
         let _ = self.orders.send(Order::Start(Box::new(negotiated)));
+    }
+
+    /// These ports of ours are offered to the other side, to be used in place of those before.
+    pub(crate) fn offer_ports(&self, ports: PortPair) {
+        let _ = self.orders.send(Order::OfferPorts(ports));
+    }
+
+    /// What became of the ports that were offered. Where they were accepted, [`start`](CallSound::start) is next.
+    pub(crate) fn ports_answered(&self, are_accepted: bool) {
+        let order = match are_accepted {
+            true => Order::PortsAccepted,
+            false => Order::PortsRefused,
+        };
+        let _ = self.orders.send(order);
     }
 
     /// Presses keys.
@@ -215,8 +234,13 @@ impl Sound {
             loop {
                 match inbox.try_recv() {
                     Ok(Order::Start(negotiated)) => {
+                        // If that cannot be protected either, it is to be told again.
+                        has_failed = false;
                         running = self.start(running, *negotiated, &mut recorder);
                     }
+                    Ok(Order::OfferPorts(ports)) => self.path.offer_ports(ports),
+                    Ok(Order::PortsAccepted) => self.path.ports_accepted(),
+                    Ok(Order::PortsRefused) => self.path.ports_refused(),
                     Ok(Order::Keys(keys)) => {
                         if let Some(running) = &mut running {
                             for key in keys {

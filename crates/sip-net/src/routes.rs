@@ -42,6 +42,12 @@ impl Routes {
         Ok(source)
     }
 
+    /// Asks the kernel again for all.
+    pub(crate) fn forget(&self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clear();
+    }
+
     /// The best of several sockets of ours for talking to `remote`: one of its address family, bound
     /// to the very address that the packets leave from, else to all, else to one that reaches as far.
     pub(crate) fn choose<'a, T>(

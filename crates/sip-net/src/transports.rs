@@ -1,6 +1,6 @@
 //! The handle: start, send, connect, shut down.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sip::{ConnectionId, Flow, Peer, Transmit, Transport};
@@ -168,10 +168,31 @@ impl Transports {
             ..
         } = &*self.running;
         if let Some(connection) = connections.get(connection) {
+            // Messages that follow open a new one.
+            connections.retire(&connection);
             connection.close();
         } else if let Some(socket) = outbound.sockets.get(connection, self.worker) {
             socket.close();
         }
+    }
+
+    /// The addresses of this host have changed: the kernel is asked again from which of them packets leave.
+    pub fn addresses_changed(&self) {
+        self.running.routes.forget();
+    }
+
+    /// Asks the peer of an association to send to this address of ours from now on, and no more to the one that this host has
+    /// lost (RFC 5061). That needs [`Extensions::address_reconfiguration`](::sctp::Extensions) at both sides, and an
+    /// association that was begun from all addresses of the host: from no listener, or one at a wildcard address. `false` when
+    /// the peer cannot be asked; [closing](Transports::close) the association lets messages that follow open a new one.
+    pub async fn change_sctp_address(
+        &self,
+        connection: ConnectionId,
+        new: IpAddr,
+        lost: Option<IpAddr>,
+    ) -> bool {
+        let associations = &self.running.sctp.associations;
+        associations.change_address(connection, new, lost).await
     }
 
     /// Reads certificates, keys and authorities again, whether or not the files have changed.

@@ -294,7 +294,7 @@ fn settings(arguments: &Arguments) -> Result<(PhoneConfig, Purpose), String> {
                 let contacts: Vec<Contact> = settings.contacts.clone();
                 let memory = memory();
                 let history = memory.as_ref().map(Memory::history).unwrap_or_default();
-                let screen = Box::new(PhoneScreen::new(&uris, contacts, history));
+                let screen = Box::new(PhoneScreen::new(&uris, contacts, history, config.answers));
                 Purpose::Screen {
                     screen,
                     register,
@@ -499,6 +499,9 @@ fn in_words(event: &PhoneEvent) -> Option<String> {
         PhoneEvent::Registered { expires, .. } => format!("registered for {expires} s"),
         PhoneEvent::FlowFailed { flow, .. } => format!("the flow to proxy {} failed", flow + 1),
         PhoneEvent::Bindings { contacts, .. } => format!("registered at: {}", contacts.join(", ")),
+        PhoneEvent::BindingsFailed { status, reason, .. } => {
+            format!("where it is registered is not told: {status} {reason}")
+        }
         PhoneEvent::Unregistered { .. } => "unregistered".to_owned(),
         PhoneEvent::RegistrationFailed { status, reason, .. } => {
             format!("not registered: {status} {reason}")
@@ -514,6 +517,7 @@ fn in_words(event: &PhoneEvent) -> Option<String> {
         PhoneEvent::Changed {
             accepted: false, ..
         } => "the change was refused".to_owned(),
+        PhoneEvent::Moved { address, .. } => format!("the call goes on at {address}"),
         PhoneEvent::Key { key, .. } => format!("key {key}"),
         PhoneEvent::Played { .. } => "played".to_owned(),
         PhoneEvent::RtpTimeout { seconds, .. } => format!("nothing has come for {seconds} s"),
@@ -527,6 +531,7 @@ fn in_words(event: &PhoneEvent) -> Option<String> {
             true => "messages wait in the mailbox".to_owned(),
             false => "no messages wait".to_owned(),
         },
+        PhoneEvent::Settings { .. } | PhoneEvent::PathRemoved { .. } => return None,
         PhoneEvent::Path { address, works, .. } => match works {
             true => format!("the path to {address} works again"),
             false => format!("the path to {address} failed"),

@@ -78,6 +78,10 @@ pub(crate) struct RegistrationFlow {
     pub(crate) bound_until: Option<Instant>,
     /// Failures in a row.
     pub(crate) failures: u32,
+    /// This attempt was answered with 423 once.
+    pub(crate) was_too_brief: bool,
+    /// The URI that the registrar has bound.
+    pub(crate) contact: Option<String>,
     /// The way that the last REGISTER took.
     pub(crate) route: Option<Route>,
     pub(crate) keep_alive: Option<KeepAlive>,
@@ -194,6 +198,8 @@ impl RegistrationFlow {
             due: None,
             bound_until: None,
             failures: 0,
+            was_too_brief: false,
+            contact: None,
             route: None,
             keep_alive: None,
             service_route: Vec::new(),

@@ -7,6 +7,7 @@ use sip::dialog::{AnswerRetransmitter, Dialog};
 use sip::transaction::{ClientId, ServerId};
 use sip::{Flow, Message};
 
+use crate::description::Description;
 use crate::event::{AccountId, CallNumber, EndReason};
 use crate::proofs::Proofs;
 use crate::route::Route;
@@ -19,6 +20,8 @@ pub(crate) struct Call {
     pub(crate) account: AccountId,
     /// What we said last of our side of the session.
     pub(crate) description: Bytes,
+    /// Our descriptions have keys: they leave over TLS alone.
+    pub(crate) is_secret: bool,
     pub(crate) stage: Stage,
     pub(crate) dialog: Option<Dialog>,
     pub(crate) timer: Option<SessionTimer>,
@@ -114,7 +117,7 @@ pub(crate) struct Ringing {
     /// The call whose place it takes.
     pub(crate) replaces: Option<CallNumber>,
     /// Our answer, which waits for the PRACK to a description before it (RFC 3262 section 3).
-    pub(crate) answered: Option<Bytes>,
+    pub(crate) answered: Option<Description>,
     /// When it is refused because nobody has answered it.
     pub(crate) until: Instant,
 }
@@ -204,6 +207,7 @@ impl Call {
             number,
             account,
             description: Bytes::new(),
+            is_secret: false,
             stage,
             dialog: None,
             timer: None,

@@ -84,6 +84,15 @@ pub enum UaEvent {
         /// The URIs.
         contacts: Vec<String>,
     },
+    /// Where a user is registered, as was [asked](crate::Ua::fetch_bindings), is not known: that was refused, or nobody answered.
+    BindingsFailed {
+        /// Which one.
+        account: AccountId,
+        /// The status code; 408 when nobody answered, 503 when the server cannot be reached.
+        status: u16,
+        /// The server's words.
+        reason: String,
+    },
     /// A call came. It is to be answered, refused, or let ring.
     Incoming {
         /// Its number.
@@ -98,6 +107,8 @@ pub enum UaEvent {
         offer: Bytes,
         /// The call whose place it is to take (RFC 3891).
         replaces: Option<CallNumber>,
+        /// Whether it came over TLS, and so our answer goes over it.
+        is_secure: bool,
     },
     /// A provisional response to our call. With a session description there is sound before the answer.
     Progress {

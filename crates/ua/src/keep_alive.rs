@@ -65,18 +65,9 @@ impl KeepAlive {
         rng: &mut impl Rng,
     ) -> KeepAlive {
         let is_stun = transport == Transport::Udp;
-        let interval = match flow_timer {
-            // Between 80 and 100 % of it.
-            Some(seconds) => {
-                let most = u64::from(seconds).max(LEAST_FLOW_TIMER) * 1_000;
-                most / 5 * 4..=most
-            }
-            None if is_stun => DATAGRAM_INTERVAL,
-            None => CONNECTION_INTERVAL,
-        };
         let mut keep_alive = KeepAlive {
             is_stun,
-            interval,
+            interval: interval(is_stun, flow_timer),
             due: now,
             awaited: None,
             mapped_address: None,
@@ -84,6 +75,18 @@ impl KeepAlive {
         };
         keep_alive.rest(now, rng);
         keep_alive
+    }
+
+    /// The registration was renewed; the Flow-Timer of that response counts from now on (section 4.4).
+    pub(crate) fn renewed(&mut self, now: Instant, flow_timer: Option<u32>, rng: &mut impl Rng) {
+        let interval = interval(self.is_stun, flow_timer);
+        if interval != self.interval {
+            self.interval = interval;
+            // A ping that is under way is waited for first.
+            if self.awaited.is_none() {
+                self.rest(now, rng);
+            }
+        }
     }
 
     pub(crate) fn due(&self) -> Instant {
@@ -163,6 +166,18 @@ impl KeepAlive {
     }
 }
 
+/// From one ping to the next, in milliseconds: between 80 and 100 % of the Flow-Timer, if the registrar names one.
+fn interval(is_stun: bool, flow_timer: Option<u32>) -> RangeInclusive<u64> {
+    match flow_timer {
+        Some(seconds) => {
+            let most = u64::from(seconds).max(LEAST_FLOW_TIMER) * 1_000;
+            most / 5 * 4..=most
+        }
+        None if is_stun => DATAGRAM_INTERVAL,
+        None => CONNECTION_INTERVAL,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
@@ -210,6 +225,24 @@ mod tests {
                 assert!((least..=most).contains(&pause.as_secs()), "{pause:?}");
             }
         }
+    }
+
+    #[test]
+    fn another_flow_timer_counts_from_the_renewal_on() {
+        let (now, mut rng) = (Instant::now(), rng());
+        let mut flow = KeepAlive::new(now, Transport::Tcp, Some(120), &mut rng);
+        let due = flow.due();
+        flow.renewed(now, Some(120), &mut rng);
+        assert_eq!(flow.due(), due, "nothing has changed");
+        flow.renewed(now, Some(30), &mut rng);
+        assert!((24..=30).contains(&(flow.due() - now).as_secs()));
+        // The ping that is under way keeps its time.
+        let at = flow.due();
+        flow.handle_timeout(at, &mut rng);
+        flow.renewed(at, None, &mut rng);
+        assert_eq!(flow.due(), at + PONG_TIMEOUT);
+        flow.handle_pong(at, &mut rng);
+        assert!((95..=120).contains(&(flow.due() - at).as_secs()));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 mod account;
 mod call;
 mod config;
+mod description;
 mod event;
 mod keep_alive;
 mod proofs;
@@ -24,8 +25,9 @@ mod session_timer;
 mod ua;
 
 pub use config::{AccountConfig, Credentials, UaConfig};
+pub use description::Description;
 pub use event::{
     AccountId, CallNumber, EndReason, RegistrationState, TextNumber, UaEvent, UnknownCall,
 };
 pub use route::{Query, QueryId, Route};
-pub use ua::Ua;
+pub use ua::{FirstHop, Ua};

@@ -505,6 +505,111 @@ fn both_ends_of_ice_know_each_other() {
 }
 
 #[test]
+fn an_answer_has_the_media_of_the_offer_in_their_order() {
+    // RFC 3264 section 6.
+    let mut ours = local(&[Codec::Pcmu]);
+    let theirs = offered("video 6000 RTP/AVP 31\r\nm=audio 6002 RTP/AVP 0", &[]);
+    answer(&mut ours, &theirs).unwrap();
+    offer(&mut ours);
+    let answered = |media: &str| offered(media, &[]);
+    for wrong in [
+        "audio 6002 RTP/AVP 0",
+        "audio 6002 RTP/AVP 0\r\nm=video 0 RTP/AVP 31",
+        "video 0 RTP/AVP 31\r\nm=audio 6002 RTP/AVP 0\r\nm=audio 6004 RTP/AVP 0",
+        "audio 0 RTP/AVP 0\r\nm=audio 6002 RTP/AVP 0",
+    ] {
+        let read = read_answer(&mut ours, &answered(wrong));
+        assert_eq!(read, Err(NegotiationError::OtherMedia), "{wrong}");
+    }
+    let right = answered("video 0 RTP/AVP 31\r\nm=audio 6002 RTP/AVP 0");
+    let agreed = read_answer(&mut ours, &right).unwrap();
+    assert_eq!(agreed.rtp.port(), 6_002);
+    let refused = answered("video 0 RTP/AVP 31\r\nm=audio 0 RTP/AVP 0");
+    let read = read_answer(&mut ours, &refused);
+    assert_eq!(read, Err(NegotiationError::NoAudio));
+}
+
+#[test]
+fn checks_do_not_begin_anew_for_ever() {
+    let mut callee = with_ice(2);
+    for octet in [1, 20] {
+        answer(&mut callee, &offer(&mut with_ice(octet))).unwrap();
+    }
+    let once_more = answer(&mut callee, &offer(&mut with_ice(30)));
+    assert_eq!(
+        once_more.map(|(_, negotiated)| negotiated.ice),
+        Err(NegotiationError::TooManyIceRestarts)
+    );
+}
+
+#[test]
+fn another_address_of_ours_has_other_keys_and_other_credentials() {
+    let mut caller = LocalMedia {
+        ice: with_ice(1).ice,
+        ..protected(Srtp::Required, Some(SrtpKeys::Sdes), 1)
+    };
+    let mut callee = LocalMedia {
+        ice: with_ice(2).ice,
+        ..protected(Srtp::Required, None, 2)
+    };
+    let (answered, before) = answer(&mut callee, &offer(&mut caller)).unwrap();
+    let at_caller = read_answer(&mut caller, &answered).unwrap();
+    // RFC 4568 section 7.1.4, RFC 8445 section 9: it is the callee that moves.
+    let to: SocketAddr = "192.0.2.77:5000".parse().unwrap();
+    let keys = protected(Srtp::Required, None, 7).protection.sdes;
+    callee.move_to(to, keys, IceCredentials::new([7; 32]));
+    let moved = offer(&mut callee);
+    assert!(text(&moved).contains("c=IN IP4 192.0.2.77"));
+    assert!(text(&moved).contains("m=audio 5000 RTP/SAVP 0"));
+    let (answered, now) = answer(&mut caller, &moved).unwrap();
+    let at_callee = read_answer(&mut callee, &answered).unwrap();
+    assert_eq!((now.rtp, at_callee.rtp), (to, at_caller.rtp));
+    let keys = |negotiated: &Negotiated| match &negotiated.security {
+        Security::Sdes { send, receive } => (send.clone(), receive.clone()),
+        other => panic!("{other:?} has no keys"),
+    };
+    assert_eq!(keys(&at_callee).0, keys(&now).1);
+    assert_ne!(keys(&at_callee).0, keys(&before).0, "ours is another one");
+    assert_eq!(keys(&at_callee).1, keys(&before).1, "theirs goes on");
+    let ends = [before.ice, at_caller.ice, at_callee.ice, now.ice].map(Option::unwrap);
+    assert_ne!(ends[2].local, ends[0].local);
+    assert_ne!(ends[2].remote, ends[0].remote);
+    assert_eq!(
+        (&ends[2].local, &ends[2].remote),
+        (&ends[3].remote, &ends[3].local)
+    );
+    let roles = ends.map(|end| end.is_controlling);
+    assert_eq!(
+        roles,
+        [false, true, false, true],
+        "a restart changes no role"
+    );
+}
+
+#[test]
+fn reports_are_checked_where_they_have_a_port_of_their_own() {
+    let (mut caller, mut callee) = (with_ice(1), with_ice(2));
+    let offering = text(&offer(&mut caller));
+    // RFC 5761 section 5.1.3: the other side may not have both on one port.
+    assert!(offering.contains("a=rtcp:4001\r\n"), "{offering}");
+    assert_eq!(offering.matches("a=candidate:").count(), 2);
+    let (answered, both) = answer(&mut callee, offering.as_bytes()).unwrap();
+    assert_eq!(text(&answered).matches("a=candidate:").count(), 1);
+    assert_eq!(both.ice.unwrap().rtcp_candidates, None);
+    let alone = offering.replace("a=rtcp-mux\r\n", "");
+    let (answered, theirs) = answer(&mut with_ice(2), alone.as_bytes()).unwrap();
+    assert_eq!(text(&answered).matches("a=candidate:").count(), 2);
+    let ours = read_answer(&mut caller, &answered).unwrap();
+    for (side, address) in [(theirs, "192.0.2.1:4001"), (ours, "192.0.2.2:4001")] {
+        let address: SocketAddr = address.parse().unwrap();
+        assert_eq!(side.rtcp, address);
+        let candidates = side.ice.unwrap().rtcp_candidates.unwrap();
+        let candidates: Vec<_> = candidates.iter().map(Candidate::address).collect();
+        assert_eq!(candidates, [address]);
+    }
+}
+
+#[test]
 fn addresses_that_were_changed_on_the_way_are_no_candidates() {
     let offered = offered(
         "audio 6000 RTP/AVP 0",

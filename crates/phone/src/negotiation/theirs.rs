@@ -8,7 +8,7 @@ use media::telephone_event;
 use sip::sdp::{Direction, Section, SessionDescription};
 
 use super::{Fingerprint, NegotiationError, Profile, Setup};
-use crate::ice::{Candidate, IceCredentials};
+use crate::ice::{Candidate, Component, IceCredentials};
 
 /// Candidates that are looked at.
 const MAX_CANDIDATES: usize = 32;
@@ -45,6 +45,8 @@ pub(super) struct Theirs {
 pub(super) struct TheirIce {
     pub(super) credentials: IceCredentials,
     pub(super) candidates: Vec<Candidate>,
+    /// Of RTCP on a port of its own.
+    pub(super) rtcp_candidates: Vec<Candidate>,
     pub(super) is_lite: bool,
     /// The address of the description is none of the candidates: something on the way changed it (RFC 8839 section 4.2.5).
     pub(super) is_mismatched: bool,
@@ -172,10 +174,13 @@ fn read_ice(
         section.attribute(name).or(session)
     };
     let credentials = IceCredentials::read(either("ice-ufrag")?, either("ice-pwd")?)?;
-    let candidates: Vec<Candidate> = values(section, "candidate")
-        .filter_map(Candidate::read)
-        .take(MAX_CANDIDATES)
-        .collect();
+    let of_component = |component| -> Vec<Candidate> {
+        values(section, "candidate")
+            .filter_map(|value| Candidate::read(value, component))
+            .take(MAX_CANDIDATES)
+            .collect()
+    };
+    let candidates = of_component(Component::Rtp);
     let is_among = candidates
         .iter()
         .any(|candidate| candidate.address() == default);
@@ -185,6 +190,7 @@ fn read_ice(
         // Those that tell candidates later have no address yet (RFC 8840 section 4.3).
         is_mismatched: !is_among && !candidates.is_empty() && !default.ip().is_unspecified(),
         candidates,
+        rtcp_candidates: of_component(Component::Rtcp),
     })
 }
 

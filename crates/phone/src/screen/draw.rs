@@ -97,7 +97,7 @@ fn draw_head(screen: &PhoneScreen, area: Rect, buffer: &mut Buffer) {
             head.push_str(&format!("  [{name}]"));
         }
     }
-    for address in &screen.failed_paths {
+    for (_, address) in &screen.failed_paths {
         head.push_str(&format!("  [path to {address} failed]"));
     }
     buffer.set_style(area, Style::new().add_modifier(Modifier::REVERSED));

@@ -13,7 +13,7 @@ fn screen() -> PhoneScreen {
         name: "Bob".to_owned(),
         uri: "sip:robert@example.org".to_owned(),
     }];
-    PhoneScreen::new(&accounts.map(str::to_owned), contacts, Vec::new())
+    PhoneScreen::new(&accounts.map(str::to_owned), contacts, Vec::new(), false)
 }
 
 /// What a terminal of 80x24 shows.
@@ -124,6 +124,22 @@ fn keys_do_what_they_do_in_baresip() {
 }
 
 #[test]
+fn a_setting_is_turned_from_what_the_phone_says_it_is() {
+    let (mut screen, now) = (screen(), Instant::now());
+    let asked = |on| Wish::Command(Command::DoNotDisturb { on });
+    assert_eq!(press(&mut screen, "N"), asked(true));
+    assert_eq!(press(&mut screen, "N"), asked(true), "it is not yet so");
+    let settings = PhoneEvent::Settings {
+        do_not_disturb: true,
+        auto_answer: false,
+        conference: false,
+    };
+    screen.tell(now, &settings);
+    assert!(picture(&screen, now).contains("do not disturb"));
+    assert_eq!(press(&mut screen, "N"), asked(false));
+}
+
+#[test]
 fn a_call_that_comes_is_answered() {
     let (mut screen, now) = (screen(), Instant::now());
     let incoming = PhoneEvent::Incoming {
@@ -215,13 +231,25 @@ fn a_path_that_failed_is_shown_until_it_works_again() {
     screen.tell(now, &path(true));
     let shown = picture(&screen, now);
     assert!(!shown.contains("[path to"), "{shown}");
+    // Or until its association is over; another one has paths of its own.
+    screen.tell(now, &path(false));
+    let removed = |peer: &str| PhoneEvent::PathRemoved {
+        peer: peer.to_owned(),
+        address: "198.51.100.1".to_owned(),
+    };
+    screen.tell(now, &removed("192.0.2.9:5060"));
+    assert!(picture(&screen, now).contains("[path to 198.51.100.1 failed]"));
+    screen.tell(now, &removed("192.0.2.1:5060"));
+    assert!(!picture(&screen, now).contains("[path to"));
 }
 
 #[test]
 fn uris_of_an_earlier_run_complete_a_line() {
     let history = vec!["sip:carol@example.com".to_owned()];
     let accounts = ["sip:alice@example.org".to_owned()];
-    let mut screen = PhoneScreen::new(&accounts, Vec::new(), history);
+    let mut screen = PhoneScreen::new(&accounts, Vec::new(), history, true);
+    let shown = picture(&screen, Instant::now());
+    assert!(shown.contains("[answers at once]"), "{shown}");
     let to = "sip:carol@example.com".to_owned();
     let dialed = press(&mut screen, "dca\t\n");
     assert_eq!(dialed, Wish::Command(Command::Dial { account: 0, to }));

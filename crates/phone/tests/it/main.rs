@@ -4,8 +4,11 @@ mod associations;
 mod calls;
 mod control;
 mod echo;
+mod moving;
 mod outbound;
 mod peers;
 mod phones;
 mod protected;
+#[cfg(feature = "sound")]
+mod sound_devices;
 mod together;

@@ -48,6 +48,16 @@ impl Running {
         self.command(Command::Dial { account: 0, to }).await;
     }
 
+    /// Refuses calls from now on; waits until the phone has heard of it, since a call may overtake the command.
+    pub(crate) async fn do_not_disturb(&mut self) {
+        self.command(Command::DoNotDisturb { on: true }).await;
+        self.wait_for(|event| match event {
+            PhoneEvent::Settings { do_not_disturb, .. } => do_not_disturb.then_some(()),
+            _ => None,
+        })
+        .await;
+    }
+
     /// Waits for an event; those before it are passed over.
     pub(crate) async fn wait_for<T>(&mut self, wanted: impl Fn(&PhoneEvent) -> Option<T>) -> T {
         let mut seen = Vec::new();

@@ -89,9 +89,8 @@ fn what_becomes_of_a_call_is_heard_at_the_speaker() {
             config.output = Output::File(path.clone());
             config.country = Country::Gb;
         });
-        let callee = Running::start("bob", Transport::Udp, |_| {});
-        let on = true;
-        callee.command(Command::DoNotDisturb { on }).await;
+        let mut callee = Running::start("bob", Transport::Udp, |_| {});
+        callee.do_not_disturb().await;
         caller.dial(&callee.uri).await;
         let PhoneEvent::Ended { status, .. } = caller.ended().await else {
             panic!("it ended");

@@ -41,6 +41,11 @@ fn sctp(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
         ],
     );
     transports.sctp = transports.sctp.clone().profile(profile);
+    let extensions = &mut transports.sctp.association.extensions;
+    extensions.address_reconfiguration = section.get(
+        "address_reconfiguration",
+        extensions.address_reconfiguration,
+    );
     transports.encapsulation_port =
         section.get("encapsulation_port", transports.encapsulation_port);
     transports.peer_encapsulation_port = section.within(

@@ -100,6 +100,12 @@ impl Associations {
         }
     }
 
+    /// The association that flows along it name so.
+    pub(super) fn association(&self, connection: ConnectionId) -> Option<Association> {
+        let up = lock(&self.up);
+        up.get(&connection).map(|up| up.association.clone())
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         lock(&self.up).len()

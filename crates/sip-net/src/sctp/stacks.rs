@@ -1,7 +1,7 @@
 //! The stacks that carry our SCTP and the SCTP ports on them.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sctp_net::{Endpoint, Stack};
@@ -158,7 +158,11 @@ impl SctpStacks {
             return Ok(CommonEndpoint::Open(listener.endpoint.clone()));
         }
         let ip = routes.source(remote.ip())?;
-        let addresses = self.group_of(ip);
+        let mut addresses = self.group_of(ip);
+        if addresses.len() == 1 && self.endpoint.association.extensions.address_reconfiguration {
+            // An address that the host is given later is heard, too.
+            addresses = vec![any_like(ip)];
+        }
         let mut stacks = self.lock();
         let client = stacks
             .clients
@@ -274,6 +278,14 @@ impl SctpStacks {
 
     fn lock(&self) -> MutexGuard<'_, Stacks> {
         self.stacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The wildcard address of the family of this one.
+fn any_like(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }
 

@@ -11,6 +11,7 @@ use sip::{Flow, Message, Name};
 use super::calling::takes_update;
 use super::{ALLOW, SDP, SUPPORTED, Ua, description};
 use crate::call::{Call, Reliable, Ringing, SentAnswer, Stage};
+use crate::description::Description;
 use crate::event::{CallNumber, EndReason, UaEvent, UnknownCall};
 use crate::session_timer::{LEAST, SessionTimer};
 
@@ -88,6 +89,7 @@ impl Ua {
             display_name,
             offer,
             replaces,
+            is_secure: flow.transport.is_secure(),
         });
     }
 
@@ -156,8 +158,9 @@ impl Ua {
         &mut self,
         now: Instant,
         number: CallNumber,
-        description: Bytes,
+        description: impl Into<Description>,
     ) -> Result<(), UnknownCall> {
+        let description = description.into();
         if let Stage::Ringing(ringing) = &mut self.call(number)?.stage {
             if ringing.answered.is_some() {
                 return Err(UnknownCall);
@@ -181,7 +184,7 @@ impl Ua {
         let timer = timer.unwrap_or(SessionTimer::ours(now, interval));
         timer.write_response(&mut response);
         call.timer = Some(timer);
-        response = response.with_body(SDP, description.clone());
+        response = response.with_body(SDP, description.octets.clone());
         let dialog = match call.dialog.take() {
             Some(mut dialog) => {
                 dialog.confirm();
@@ -193,7 +196,8 @@ impl Ua {
         call.late_prack = ringing.awaited_prack();
         call.dialog = dialog;
         call.stage = Stage::Up;
-        call.description = description;
+        call.description = description.octets;
+        call.is_secret |= description.is_secret;
         call.answer = Some(SentAnswer {
             transaction,
             response: response.clone(),

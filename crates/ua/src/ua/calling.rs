@@ -1,19 +1,35 @@
 //! Calls of ours until they are answered (RFC 3261 sections 9, 13.2 and 8.1.3.4; RFC 3262 section 4).
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
 use sip::dialog::Dialog;
 use sip::transaction::ClientId;
 use sip::user_agent::cancel_of;
-use sip::{Contact, Message, Method, Name, Uri};
+use sip::{Contact, Message, Method, Name, Transport, Uri};
 
 use super::sending::{Parked, Purpose};
 use super::{SDP, Ua, description};
 use crate::call::{Call, Early, Outgoing, Stage};
+use crate::description::Description;
 use crate::event::{AccountId, CallNumber, EndReason, UaEvent, UnknownCall};
 use crate::route::Route;
 use crate::session_timer::{LEAST, SessionTimer};
+
+/// Where a request goes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirstHop {
+    /// Where this URI leads.
+    Uri(String),
+    /// Along a flow of the account (RFC 5626).
+    Flow {
+        /// Its transport.
+        transport: Transport,
+        /// Where it leads.
+        remote: SocketAddr,
+    },
+}
 
 /// Forks of a call that are kept apart.
 const MAX_FORKS: usize = 16;
@@ -24,8 +40,31 @@ const MAX_INTERVAL: u64 = 86_400;
 
 impl Ua {
     /// Calls a URI with an offer. What becomes of it comes as events.
-    pub fn dial(&mut self, now: Instant, account: AccountId, to: &str, offer: Bytes) -> CallNumber {
-        self.dial_in_place_of(now, account, to, offer, None, None)
+    pub fn dial(
+        &mut self,
+        now: Instant,
+        account: AccountId,
+        to: &str,
+        offer: impl Into<Description>,
+    ) -> CallNumber {
+        self.dial_in_place_of(now, account, to, offer.into(), None, None)
+    }
+
+    /// Where the INVITE of a call to a URI would go first; to one after the other, as they fail.
+    pub fn first_hops(&self, account: AccountId, to: &str) -> Vec<FirstHop> {
+        let Some(known) = self.accounts.get(&account) else {
+            return vec![FirstHop::Uri(to.to_owned())];
+        };
+        let count = known.config.outbound_proxies.len().max(1);
+        (0..count)
+            .map(|skipped| match known.flow_route(skipped) {
+                Some(route) => FirstHop::Flow {
+                    transport: route.target.transport(),
+                    remote: route.target.remote(),
+                },
+                None => FirstHop::Uri(known.first_hop(to, skipped).0),
+            })
+            .collect()
     }
 
     /// [`dial`](Ua::dial), asked for by another call's transfer: in place of a dialog of the callee, if one is named
@@ -35,7 +74,7 @@ impl Ua {
         now: Instant,
         account: AccountId,
         to: &str,
-        offer: Bytes,
+        offer: Description,
         replaces: Option<String>,
         reports_to: Option<CallNumber>,
     ) -> CallNumber {
@@ -57,7 +96,8 @@ impl Ua {
             before: None,
         };
         let mut call = Call::new(number, account, Stage::Calling(Box::new(outgoing)));
-        call.description = offer;
+        call.description = offer.octets;
+        call.is_secret = offer.is_secret;
         call.reports_to = reports_to;
         self.calls.insert(number, call);
         self.park_first_hop(now, account, to, 0, Parked::Invite { call: number });

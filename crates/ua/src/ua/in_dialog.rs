@@ -12,6 +12,7 @@ use super::calling::takes_update;
 use super::sending::{Purpose, Sent};
 use super::{ALLOW, SDP, SUPPORTED, Ua, description, glare_pause, has_type};
 use crate::call::{Call, Offer, Offered, SentAnswer, Stage};
+use crate::description::Description;
 use crate::event::{CallNumber, EndReason, UaEvent, UnknownCall};
 use crate::session_timer::SessionTimer;
 
@@ -43,8 +44,9 @@ impl Ua {
         &mut self,
         now: Instant,
         number: CallNumber,
-        description: Bytes,
+        description: impl Into<Description>,
     ) -> Result<(), UnknownCall> {
+        let description = description.into();
         let call = self.call(number)?;
         let is_ready = matches!(call.stage, Stage::Up)
             && matches!(call.offer, Offer::None)
@@ -52,7 +54,8 @@ impl Ua {
         if !is_ready {
             return Err(UnknownCall);
         }
-        self.send_offer(now, number, description, false);
+        call.is_secret |= description.is_secret;
+        self.send_offer(now, number, description.octets, false);
         Ok(())
     }
 
@@ -441,6 +444,11 @@ impl Ua {
         }
         if matches!(call.offer, Offer::Sent { .. }) {
             let response = Message::response_to(&request, 491, "Request Pending");
+            return self.transactions.respond(now, transaction, response);
+        }
+        if call.is_secret && !flow.transport.is_secure() {
+            // The answer has our keys, and goes the way that the offer came.
+            let response = Message::response_to(&request, 488, "Not Acceptable Here");
             return self.transactions.respond(now, transaction, response);
         }
         call.offered = Some(Offered {

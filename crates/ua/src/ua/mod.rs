@@ -18,6 +18,8 @@ use sip::dialog::Retransmission;
 use sip::transaction::{ClientId, ServerId, TransactionEvent, TransactionKey, Transactions};
 use sip::{ConnectionId, Flow, Message, Method, Name, Transmit, Uri};
 
+pub use calling::FirstHop;
+
 use crate::account::Account;
 use crate::call::{Call, Offer, Stage};
 use crate::config::{AccountConfig, UaConfig};

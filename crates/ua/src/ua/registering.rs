@@ -1,6 +1,7 @@
 //! Registrations (RFC 3261 section 10, RFC 3327, RFC 3608), each along a flow that is kept alive (RFC 5626), and GRUUs
 //! (RFC 5627).
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rand::RngExt;
@@ -99,6 +100,26 @@ impl Ua {
         }
     }
 
+    /// Packets to this address leave from another address of ours than before, since the host was given one or lost one: what
+    /// is registered along that way is bound anew. Calls need an [offer](Ua::offer), which tells the new address, too.
+    pub fn handle_address_change(&mut self, now: Instant, remote: SocketAddr) {
+        let mut moved = Vec::new();
+        for (id, account) in &mut self.accounts {
+            let is_wanted = account.is_wanted;
+            for (place, flow) in account.flows.iter_mut().enumerate() {
+                let goes_there = |route: &Route| route.target.remote() == remote;
+                if is_wanted && flow.route.as_ref().is_some_and(goes_there) {
+                    // Another way is asked for, and that one is kept alive.
+                    (flow.route, flow.keep_alive) = (None, None);
+                    moved.push((*id, place));
+                }
+            }
+        }
+        for (account, flow) in moved {
+            self.ask_registrar(now, account, flow, Ask::Bind);
+        }
+    }
+
     /// A connection whose flow has failed: it is to be closed, so that a new one is opened.
     pub fn poll_close(&mut self) -> Option<ConnectionId> {
         self.closing.pop_front()
@@ -158,6 +179,7 @@ impl Ua {
             .series
             .get_or_insert_with(|| writer.registration(registrar));
         let mut request = writer.register(series, expires);
+        let has_moved = its.contact.as_deref() != Some(writer.contact());
         match (ask, instance) {
             (Ask::Fetch, _) => {
                 request.remove_all(Name::Contact);
@@ -172,6 +194,13 @@ impl Ua {
                 }
                 request.replace(Name::Contact, contact);
             }
+        }
+        // A registrar that keeps flows apart puts the new URI in the place of the old one (RFC 5626 section 6); others bind
+        // both, unless they are told (RFC 3261 section 10.2.2).
+        if let (Ask::Bind, false, Some(before)) = (ask, known.is_outbound, &its.contact)
+            && has_moved
+        {
+            request.push_back(Name::Contact, format!("<{before}>;expires=0"));
         }
         if let Some(credentials) = &known.config.credentials {
             its.proofs.write(&mut request, credentials, &cnonce);
@@ -198,12 +227,15 @@ impl Ua {
         let Some(known) = self.accounts.get_mut(&account) else {
             return;
         };
+        let Some(its) = known.flows.get_mut(flow) else {
+            return;
+        };
         if ask == Ask::Bind && known.is_wanted {
             let number = |name| response.header(name)?.trim().parse::<u32>().ok();
             let least = number(Name::MinExpires).filter(|least| *least > known.least_expires);
             match (status, least) {
-                // Interval Too Brief.
-                (423, Some(least)) => {
+                // Interval Too Brief. A registrar that asks for more each time does not keep us busy.
+                (423, Some(least)) if !std::mem::replace(&mut its.was_too_brief, true) => {
                     known.least_expires = least;
                     return self.ask_registrar(now, account, flow, Ask::Bind);
                 }
@@ -223,8 +255,7 @@ impl Ua {
             Ask::Bind if known.is_wanted => self.bound(now, account, flow, sent, response),
             // It was taken back meanwhile: once more, if the registrar heard of that first.
             Ask::Bind => {
-                let its = known.flows.get(flow);
-                if its.is_some_and(|its| its.state == FlowState::Idle) {
+                if its.state == FlowState::Idle {
                     self.ask_registrar(now, account, flow, Ask::Unbind);
                 }
             }
@@ -234,7 +265,7 @@ impl Ua {
                     for (place, its) in flows {
                         if place == flow || ask == Ask::UnbindAll {
                             (its.state, its.bound_until) = (FlowState::Idle, None);
-                            its.keep_alive = None;
+                            (its.keep_alive, its.contact) = (None, None);
                         }
                     }
                 }
@@ -272,8 +303,9 @@ impl Ua {
         let Some(its) = known.flows.get_mut(flow) else {
             return;
         };
-        its.failures = 0;
+        (its.failures, its.was_too_brief) = (0, false);
         its.state = FlowState::Registered;
+        its.contact = first_contact(sent).map(|contact| contact.uri().to_owned());
         its.service_route = response
             .text_values(Name::ServiceRoute)
             .take(MAX_SERVICE_ROUTES)
@@ -289,12 +321,15 @@ impl Ua {
         its.due = Some(now + Duration::from_secs(u64::from(expires - early)));
         its.bound_until = Some(now + Duration::from_secs(u64::from(expires)));
         let is_outbound = instance.is_some() && names(response, Name::Require, "outbound");
+        let timer = response.header(Name::FlowTimer);
+        let timer = timer.and_then(|value| value.trim().parse().ok());
         its.keep_alive = match (is_outbound, &its.route, its.keep_alive.take()) {
             (false, ..) | (_, None, _) => None,
-            (true, Some(_), Some(running)) => Some(running),
+            (true, Some(_), Some(mut running)) => {
+                running.renewed(now, timer, &mut self.rng);
+                Some(running)
+            }
             (true, Some(route), None) => {
-                let timer = response.header(Name::FlowTimer);
-                let timer = timer.and_then(|value| value.trim().parse().ok());
                 let transport = route.target.transport();
                 Some(KeepAlive::new(now, transport, timer, &mut self.rng))
             }
@@ -327,8 +362,16 @@ impl Ua {
             return;
         };
         let reason = reason.to_owned();
+        if ask == Ask::Fetch {
+            // That says nothing of the registration.
+            return self.emit(UaEvent::BindingsFailed {
+                account,
+                status,
+                reason,
+            });
+        }
         if ask != Ask::Bind || !known.is_wanted {
-            if let Some(its) = known.flows.get_mut(flow).filter(|_| ask != Ask::Fetch) {
+            if let Some(its) = known.flows.get_mut(flow) {
                 its.state = FlowState::Idle;
                 if !known.is_wanted {
                     its.keep_alive = None;
@@ -349,6 +392,7 @@ impl Ua {
             return;
         };
         its.state = FlowState::Failed;
+        its.was_too_brief = false;
         its.failures = its.failures.saturating_add(1);
         (its.keep_alive, its.route) = (None, None);
         let upper = base.saturating_mul(1 << its.failures.min(10)).min(MAX_TIME);
@@ -509,11 +553,18 @@ fn our_binding<'a>(
             is_ours && number.is_none_or(|number| number.parse() == Ok(flow + 1))
         })
     });
-    let sent = sent.contacts().flatten().next();
-    let Some(Contact::Address(sent)) = sent else {
+    let Some(sent) = first_contact(sent) else {
         return by_instance;
     };
     by_instance.or_else(|| addresses(response).find(|address| address.uri() == sent.uri()))
+}
+
+/// The binding that a REGISTER asks for: one that it removes comes behind it.
+fn first_contact(request: &Message) -> Option<NameAddr<'_>> {
+    match request.contacts().flatten().next()? {
+        Contact::Address(address) => Some(address),
+        Contact::All => None,
+    }
 }
 
 /// A GRUU that a registrar has given, if it is one (RFC 5627 section 4.2).

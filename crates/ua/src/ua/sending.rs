@@ -12,8 +12,8 @@ use sip::{Message, Name};
 
 use super::{ALLOW, SUPPORTED, Ua};
 use crate::account::Register;
-use crate::call::Stage;
-use crate::event::{AccountId, CallNumber, TextNumber};
+use crate::call::{Offer, Stage};
+use crate::event::{AccountId, CallNumber, TextNumber, UaEvent};
 use crate::route::{Query, QueryId, Route};
 
 /// How often a request is sent again because it was challenged: by a server and by proxies on the way.
@@ -189,6 +189,9 @@ impl Ua {
         route: Route,
         challenges: u8,
     ) {
+        if self.is_secret(purpose, &request) && !route.target.transport().is_secure() {
+            return self.cannot_be_kept_secret(now, purpose);
+        }
         let writer = self.writer(account, &route);
         let mut request = request;
         // We may be reached elsewhere than when the dialog began.
@@ -222,6 +225,43 @@ impl Ua {
                 );
             }
             Err(_) => self.fail(now, purpose, 503, "Service Unavailable"),
+        }
+    }
+
+    /// Whether a request has keys of ours.
+    fn is_secret(&self, purpose: Purpose, request: &Message) -> bool {
+        let (Purpose::Invite(number) | Purpose::Offer(number)) = purpose else {
+            return false;
+        };
+        let call = self.calls.get(&number);
+        call.is_some_and(|call| call.is_secret) && !request.body().is_empty()
+    }
+
+    /// A request with keys does not leave along a way without TLS (RFC 4568 section 3), wherever a redirection, a Service-Route
+    /// or a Record-Route leads.
+    fn cannot_be_kept_secret(&mut self, now: Instant, purpose: Purpose) {
+        const STATUS: u16 = 503;
+        match purpose {
+            Purpose::Invite(number) => {
+                self.invite_failed(now, number, STATUS, "No Way Over TLS For Keys");
+            }
+            Purpose::Offer(number) => {
+                let Ok(call) = self.call(number) else {
+                    return;
+                };
+                let offer = std::mem::take(&mut call.offer);
+                // Nobody asked for a refresh.
+                if let Offer::Sent {
+                    is_refresh: false, ..
+                } = offer
+                {
+                    self.emit(UaEvent::OfferRefused {
+                        call: number,
+                        status: STATUS,
+                    });
+                }
+            }
+            _ => {}
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use sip::transaction::ServerId;
 use sip::{Flow, Message, Method, Name, NameAddr, Uri};
 
 use super::Ua;
 use super::sending::Purpose;
 use crate::call::{Referred, Stage};
+use crate::description::Description;
 use crate::event::{CallNumber, UaEvent, UnknownCall};
 
 /// How long the user may think before the other side is told that the transfer is pending (RFC 3515 section 2.4.2: a REFER is
@@ -71,7 +71,7 @@ impl Ua {
         &mut self,
         now: Instant,
         number: CallNumber,
-        offer: Bytes,
+        offer: impl Into<Description>,
     ) -> Result<CallNumber, UnknownCall> {
         let call = self.call(number)?;
         let account = call.account;
@@ -83,6 +83,7 @@ impl Ua {
         referred.due = None;
         self.answer_refer(now, number);
         self.report_transfer(now, number, 100);
+        let offer = offer.into();
         Ok(self.dial_in_place_of(now, account, &target, offer, replaces, Some(number)))
     }
 
@@ -196,9 +197,11 @@ impl Ua {
                 .trim()
                 .eq_ignore_ascii_case("refer")
         });
+        // It is compared without case (RFC 3261 section 7.3.1).
         let is_over = request
             .header(Name::SubscriptionState)
-            .is_some_and(|state| state.trim_start().starts_with("terminated"));
+            .and_then(|state| state.split(';').next())
+            .is_some_and(|state| state.trim().eq_ignore_ascii_case("terminated"));
         let Some(call) = self.calls.get_mut(&number) else {
             return;
         };

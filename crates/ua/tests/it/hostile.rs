@@ -145,7 +145,7 @@ fn a_notify_that_nobody_has_subscribed_to_changes_nothing() {
         notify.replace(Name::CSeq, format!("{} NOTIFY", 100_000 + number));
         notify
             .with(Name::Event, "refer")
-            .with(Name::SubscriptionState, "terminated;reason=noresource")
+            .with(Name::SubscriptionState, "Terminated ;reason=noresource")
             .with_body("message/sipfrag", "SIP/2.0 200 OK\r\n")
     };
     network.inject(alice.address, bob.address, notify(1).to_bytes());

@@ -7,6 +7,7 @@ mod network;
 mod outbound;
 mod registrations;
 mod rfc3665;
+mod secrecy;
 mod sessions;
 mod texts;
 mod transfers;

@@ -32,6 +32,10 @@ pub(crate) struct Network {
     /// The part of the messages that are lost, from 0 to 1.
     pub(crate) loss: f64,
     pub(crate) transport: Transport,
+    /// Hosts that are reached by UDP, whatever the transport of the others is.
+    pub(crate) in_clear: Vec<SocketAddr>,
+    /// Hosts that have got another address.
+    pub(crate) moved: BTreeMap<SocketAddr, SocketAddr>,
     /// Everything that happened: on which host, when, and what.
     pub(crate) events: Vec<(SocketAddr, Duration, UaEvent)>,
     /// Everything that was sent and was not lost.
@@ -59,6 +63,8 @@ impl Network {
             rng: ChaCha12Rng::seed_from_u64(seed),
             loss: 0.0,
             transport: Transport::Udp,
+            in_clear: Vec::new(),
+            moved: BTreeMap::new(),
             events: Vec::new(),
             messages: Vec::new(),
             keep_alives: Vec::new(),
@@ -192,12 +198,19 @@ impl Network {
                 let Some(Host::Ua(ua)) = self.hosts.get_mut(address) else {
                     continue;
                 };
+                let local = self.moved.get(address).unwrap_or(address);
                 while let Some(query) = ua.poll_query() {
                     is_quiet = false;
-                    let route = next_hop(&query.uri).map(|remote| Route {
-                        target: Target::Address(transport, remote),
-                        local: *address,
-                        peer: None,
+                    let route = next_hop(&query.uri).map(|remote| {
+                        let transport = match self.in_clear.contains(&remote) {
+                            true => Transport::Udp,
+                            false => transport,
+                        };
+                        Route {
+                            target: Target::Address(transport, remote),
+                            local: *local,
+                            peer: None,
+                        }
                     });
                     ua.handle_route(now, query.id, route);
                 }
@@ -247,7 +260,9 @@ impl Network {
                 connection: ConnectionId(1),
                 stream: 0,
             };
-            match self.hosts.get_mut(&to) {
+            let mut moved = self.moved.iter();
+            let host = moved.find(|(_, new)| **new == to).map_or(to, |(old, _)| *old);
+            match self.hosts.get_mut(&host) {
                 Some(Host::Ua(ua)) => ua.handle_message(now, flow, message),
                 Some(Host::Script(script)) => {
                     for answer in script(&message) {

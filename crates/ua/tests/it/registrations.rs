@@ -135,6 +135,73 @@ fn a_longer_interval_is_asked_for_where_the_registrar_wants_that() {
 }
 
 #[test]
+fn a_registrar_that_asks_for_more_each_time_is_left_alone() {
+    let (mut network, alice) = registering(
+        Box::new(|request| {
+            let more = request.expires().unwrap_or(0) + 1;
+            let refusal = response(request, 423, "Interval Too Brief");
+            vec![refusal.with(Name::MinExpires, more.to_string())]
+        }),
+        None,
+    );
+    network.run(20 * SECOND);
+    let failed = RegistrationState::Failed {
+        status: 423,
+        reason: "Interval Too Brief".to_owned(),
+    };
+    assert_eq!(states(&network, alice), [failed]);
+    assert_eq!(network.requests(Method::Register).len(), 2);
+    // The next attempt has one more go, too.
+    network.run(60 * SECOND);
+    assert_eq!(network.requests(Method::Register).len(), 4);
+}
+
+#[test]
+fn bindings_that_are_not_told_say_nothing_of_the_registration() {
+    let (mut network, alice) = registering(
+        Box::new(|request| match request.contains(Name::Contact) {
+            true => vec![granted(request, 600)],
+            false => vec![response(request, 403, "Forbidden")],
+        }),
+        None,
+    );
+    network.run(SECOND);
+    network.with(alice, |ua, now| ua.fetch_bindings(now, alice.account));
+    network.run(SECOND);
+    assert_eq!(states(&network, alice).len(), 1);
+    let failed = UaEvent::BindingsFailed {
+        account: alice.account,
+        status: 403,
+        reason: "Forbidden".to_owned(),
+    };
+    assert!(network.of(alice).contains(&&failed));
+}
+
+#[test]
+fn another_address_of_ours_takes_the_place_of_the_one_that_is_bound() {
+    let (mut network, alice) = registering(Box::new(|request| vec![granted(request, 600)]), None);
+    network.run(SECOND);
+    let moved = ([10, 0, 0, 77], 5060).into();
+    network.moved.insert(alice.address, moved);
+    let registrar = ([10, 0, 0, 3], 5060).into();
+    let elsewhere = ([10, 0, 0, 99], 5060).into();
+    for remote in [elsewhere, registrar] {
+        network.with(alice, |ua, now| ua.handle_address_change(now, remote));
+        network.run(SECOND);
+    }
+    let registers = network.requests(Method::Register);
+    assert_eq!(registers.len(), 2, "the way to others is not that one");
+    let contacts: Vec<String> = registers[1].text_values(Name::Contact).map(str::to_owned).collect();
+    let before = format!("<sip:alice@{};transport=udp>;expires=0", alice.address);
+    assert_eq!(contacts, [format!("<sip:alice@{moved};transport=udp>"), before]);
+    assert_eq!(states(&network, alice).len(), 2, "bound anew");
+    // It is removed once.
+    network.run(590 * SECOND);
+    let last = network.requests(Method::Register);
+    assert_eq!(last.last().unwrap().text_values(Name::Contact).count(), 1);
+}
+
+#[test]
 fn a_registrar_that_is_silent_is_asked_again() {
     let (mut network, alice) = registering(Box::new(|_| Vec::new()), None);
     network.run(33 * SECOND);

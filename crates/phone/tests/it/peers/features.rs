@@ -254,7 +254,7 @@ fn a_call_is_refused_by_either_side() {
         assert_eq!(pair.phone.why_ended().await, ("refused", Some(486)));
         pair.other.wait_until_ended();
 
-        pair.phone.command(Command::DoNotDisturb { on: true }).await;
+        pair.phone.do_not_disturb().await;
         pair.other.dial(&pair.ours.uri());
         let why = pair.other.wait_for_event("CALL_CLOSED");
         assert!(why.starts_with("486 "), "{why}");

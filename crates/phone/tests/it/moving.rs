@@ -1,0 +1,222 @@
+//! A phone whose host gets another address in a call: it is registered there, and the call goes on.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use phone::{Command, MediaConfig, PhoneConfig, PhoneEvent, Srtp, SrtpKeys};
+use sip::Transport;
+use test_support::Namespace;
+
+use crate::calls::block_on;
+use crate::outbound::{account, proxy};
+use crate::phones::Running;
+
+const PROXY: &str = "10.83.1.1";
+const BEFORE: &str = "10.83.1.2";
+const AFTER: &str = "10.83.1.3";
+const LINK: &str = "wire";
+
+/// What the host of the proxy tells.
+enum Told {
+    /// The proxy is on; the URI by which it is reached, and the UDP port under its SCTP.
+    On(String, u16),
+    /// The callee has received so many packets.
+    Received(u64),
+    /// All is over; connections that the proxy had accepted when the call was up, and at the end.
+    Over(u64, u64),
+}
+
+/// A host with a proxy and a callee, who hangs up when it is told to; the proxy is off when nothing more can be told.
+async fn other_host(
+    transport: Transport,
+    tell: impl Fn(Told),
+    mut orders: tokio::sync::mpsc::Receiver<()>,
+) {
+    let (server, uris) = proxy(&[], |config| {
+        let listener = format!("{transport}:{PROXY}:5060");
+        config.transports.listeners = vec![listener.parse().expect("a listener")];
+        let extensions = &mut config.transports.sctp.association.extensions;
+        extensions.address_reconfiguration = true;
+        config.workers = 1;
+    })
+    .await;
+    let under = server.encapsulation_addresses();
+    let under = under.first().map_or(9_899, |address| address.port());
+    let mut bob = Running::start("bob", transport, |config| {
+        config.accounts = vec![account("bob", &uris)];
+        config.net.listeners = vec![listener(transport, PROXY)];
+        config.net.peer_encapsulation_port = under;
+        config.quality_interval = Duration::from_millis(200);
+        config.answers = true;
+    });
+    bob.command(Command::Register { account: 0 }).await;
+    registered(&mut bob).await;
+    tell(Told::On(uris[0].clone(), under));
+    bob.answered().await;
+    let accepted = async || server.statistics().await.wire.connections_accepted;
+    let before = accepted().await;
+    loop {
+        tokio::select! {
+            received = bob.wait_for(received) => tell(Told::Received(received)),
+            _ = orders.recv() => break,
+        }
+    }
+    bob.command(Command::Hangup { call: None }).await;
+    bob.ended().await;
+    orders.recv().await;
+    let after = accepted().await;
+    server.shutdown().await;
+    tell(Told::Over(before, after));
+}
+
+fn listener(transport: Transport, address: &str) -> sip_net::Listen {
+    let text = format!("{transport}:{address}:0");
+    text.parse().expect("a listener")
+}
+
+async fn registered(phone: &mut Running) {
+    phone
+        .wait_for(|event| matches!(event, PhoneEvent::Registered { .. }).then_some(()))
+        .await;
+}
+
+fn received(event: &PhoneEvent) -> Option<u64> {
+    match event {
+        PhoneEvent::Quality { quality, .. } => Some(quality.packets_received),
+        _ => None,
+    }
+}
+
+/// Waits until the other side has received so many packets more.
+fn wait_for_packets(told: &Receiver<Told>, more: u64) {
+    let mut first = None;
+    while let Ok(Told::Received(count)) = told.recv_timeout(Duration::from_secs(20)) {
+        if count >= *first.get_or_insert(count) + more {
+            return;
+        }
+    }
+    panic!("the other side hears nothing");
+}
+
+/// A call whose caller moves; the connections that the proxy had accepted before and afterwards.
+fn call(transport: Transport, change: impl Fn(&mut PhoneConfig)) -> Option<(u64, u64)> {
+    let (of_proxy, of_phone) = (Namespace::new()?, Namespace::new()?);
+    of_proxy.join(&of_phone, LINK);
+    for (host, address) in [(&of_proxy, PROXY), (&of_phone, BEFORE)] {
+        host.ip(&format!("address add {address}/24 dev {LINK}"));
+        host.ip(&format!("link set {LINK} up"));
+    }
+    of_proxy.wait_for_links();
+    of_phone.wait_for_links();
+    let of_proxy = Arc::new(of_proxy);
+    let (tell, told) = channel();
+    let (order, orders) = tokio::sync::mpsc::channel(1);
+    let host = Arc::clone(&of_proxy);
+    let other = std::thread::spawn(move || {
+        host.enter();
+        block_on(other_host(transport, |one| drop(tell.send(one)), orders));
+    });
+    let Ok(Told::On(uri, under)) = told.recv() else {
+        panic!("the proxy is not on");
+    };
+    of_phone.enter();
+    let mut counts = None;
+    block_on(async {
+        let mut alice = Running::start("alice", transport, |config| {
+            config.accounts = vec![account("alice", &[uri])];
+            config.net.listeners = vec![listener(transport, "0.0.0.0")];
+            config.net.peer_encapsulation_port = under;
+            config.quality_interval = Duration::from_millis(200);
+            change(config);
+        });
+        alice.command(Command::Register { account: 0 }).await;
+        registered(&mut alice).await;
+        alice.dial("sip:bob@example.org").await;
+        alice.answered().await;
+        wait_for_packets(&told, 20);
+        of_phone.ip(&format!("address del {BEFORE}/24 dev {LINK}"));
+        of_phone.ip(&format!("address add {AFTER}/24 dev {LINK}"));
+        let (mut is_registered, mut moved) = (false, None);
+        while !is_registered || moved.is_none() {
+            let event = alice.wait_for(|event| match event {
+                PhoneEvent::Registered { .. } | PhoneEvent::Moved { .. } => Some(event.clone()),
+                _ => None,
+            });
+            match event.await {
+                PhoneEvent::Moved { address, .. } => moved = Some(address),
+                _ => is_registered = true,
+            }
+        }
+        assert_eq!(moved.as_deref(), Some(AFTER));
+        // What was told before the move is passed over.
+        while told.try_recv().is_ok() {}
+        wait_for_packets(&told, 30);
+        let before = alice.wait_for(received).await;
+        while alice.wait_for(received).await < before + 30 {}
+        alice.command(Command::Bindings { account: 0 }).await;
+        let contacts = alice.wait_for(|event| match event {
+            PhoneEvent::Bindings { contacts, .. } => Some(contacts.clone()),
+            _ => None,
+        });
+        let contacts = contacts.await;
+        assert!(
+            contacts.len() == 1 && contacts[0].contains(AFTER),
+            "{contacts:?}"
+        );
+        order.send(()).await.expect("the callee is there");
+        let PhoneEvent::Ended { reason, .. } = alice.ended().await else {
+            panic!("it ended");
+        };
+        assert_eq!(reason, "remote");
+        drop(order);
+        while counts.is_none() {
+            match told.recv() {
+                Ok(Told::Over(before, after)) => counts = Some((before, after)),
+                Ok(_) => {}
+                Err(_) => panic!("the other host is gone"),
+            }
+        }
+    });
+    other.join().expect("no panic");
+    counts
+}
+
+#[test]
+fn a_call_over_udp_goes_on_at_another_address() {
+    call(Transport::Udp, |_| {});
+}
+
+#[test]
+fn a_call_over_tcp_goes_on_at_another_address_by_another_connection() {
+    // The callee's is the other one.
+    if let Some((before, after)) = call(Transport::Tcp, |_| {}) {
+        assert_eq!(after, before + 1);
+    }
+}
+
+#[test]
+fn a_call_over_sctp_goes_on_at_another_address_by_the_same_association() {
+    let quick = |config: &mut PhoneConfig| {
+        config.net.sctp = (config.net.sctp.clone())
+            .rto_initial(Duration::from_millis(200))
+            .rto_min(Duration::from_millis(100));
+    };
+    if let Some((before, after)) = call(Transport::Sctp, quick) {
+        assert_eq!(after, before);
+    }
+}
+
+#[test]
+fn a_protected_call_goes_on_at_another_address_under_other_keys() {
+    for srtp_keys in [SrtpKeys::Sdes, SrtpKeys::Dtls] {
+        call(Transport::Udp, |config| {
+            config.media = MediaConfig {
+                srtp: Srtp::Required,
+                srtp_keys,
+                sdes_in_clear: true,
+                ..MediaConfig::default()
+            };
+        });
+    }
+}
