@@ -43,6 +43,7 @@ impl Baresip {
         let media = match setup.media {
             Media::Plain => "",
             Media::Sdes => ";mediaenc=srtp-mand",
+            Media::Dtls => ";mediaenc=dtls_srtp",
             Media::Ice => ";medianat=ice",
         };
         let account = format!(
@@ -51,9 +52,9 @@ impl Baresip {
             account.transport(),
             account.server(),
         );
-        // Its checks of a path need RTP and RTCP on one port, as we have them.
+        // Its checks of a path and its handshakes need RTP and RTCP on one port, as we have them.
         let mux = match setup.media {
-            Media::Ice => "yes",
+            Media::Ice | Media::Dtls => "yes",
             Media::Plain | Media::Sdes => "no",
         };
         let settings = format!("sip_listen 127.0.0.1:0\nrtcp_mux {mux}\n");
@@ -225,7 +226,17 @@ impl OtherPhone for Baresip {
 /// down (sndfile).
 fn configuration(directory: &Path, settings: &str, control_port: u16, sends: &Path) -> String {
     let modules = [
-        "g711", "g722", "opus", "aufile", "aubridge", "sndfile", "plc", "srtp", "ice", "uuid",
+        "g711",
+        "g722",
+        "opus",
+        "aufile",
+        "aubridge",
+        "sndfile",
+        "plc",
+        "srtp",
+        "dtls_srtp",
+        "ice",
+        "uuid",
     ];
     let modules: String = modules
         .iter()

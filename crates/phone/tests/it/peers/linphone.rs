@@ -1,5 +1,6 @@
 //! Linphone's console program, steered through its standard input.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ impl Linphone {
         let program = require_command("linphonec", "linphone-cli")?;
         let home = tempfile::tempdir().expect("a directory");
         std::fs::create_dir_all(home.path().join(".local/share/linphone")).expect("a directory");
+        if setup.media == Media::Dtls {
+            certify(&home.path().join(".linphone-usr-crt"));
+        }
         let file = home.path().join("linphonerc");
         std::fs::write(&file, configuration(setup)).expect("a file");
         let mut command = Command::new(program);
@@ -108,12 +112,27 @@ impl OtherPhone for Linphone {
     }
 }
 
+/// Linphone takes its certificate from here, known by this name, and makes one with an RSA key where there is none.
+fn certify(directory: &Path) {
+    const NAME: &str = "linphone-dtls-default-identity";
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    let common = rcgen::DnType::CommonName;
+    params.distinguished_name.push(common, NAME);
+    let certificate = params.self_signed(&key).expect("a certificate");
+    std::fs::create_dir_all(directory).expect("a directory");
+    let text = format!("{}{}", certificate.pem(), key.serialize_pem());
+    std::fs::write(directory.join("ecdsa.pem"), text).expect("a file");
+}
+
 fn configuration(setup: &Setup<'_>) -> String {
     let account = setup.account;
     let port = free_udp_port();
     let (encryption, ice) = match setup.media {
         Media::Plain => ("none", 0),
         Media::Sdes => ("srtp", 0),
+        Media::Dtls => ("dtls", 0),
         Media::Ice => ("none", 1),
     };
     format!(
@@ -142,12 +161,15 @@ fn configuration(setup: &Setup<'_>) -> String {
          echocancellation=0\n\
          [rtp]\n\
          audio_rtp_port={sound_port}\n\
+         rtcp_mux={mux}\n\
          [net]\n\
          nat_policy_ref=here\n\
          [nat_policy_0]\n\
          ref=here\n\
          ice_enabled={ice}\n",
         tls_port = port + 1,
+        // With keys of a handshake we have one port.
+        mux = u8::from(setup.media == Media::Dtls),
         sound_port = free_udp_port(),
         server = account.server(),
         uri = account.uri(),

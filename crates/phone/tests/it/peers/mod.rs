@@ -84,6 +84,8 @@ enum Media {
     Plain,
     /// By SRTP with keys in the descriptions (RFC 4568).
     Sdes,
+    /// By SRTP with keys of a handshake (RFC 5763).
+    Dtls,
     /// On a path that is checked (RFC 8445).
     Ice,
 }

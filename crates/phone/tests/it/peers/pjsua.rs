@@ -36,6 +36,7 @@ impl Pjsua {
             Media::Plain => "plain",
             Media::Sdes => "sdes",
             Media::Ice => "ice",
+            Media::Dtls => panic!("the package has no DTLS"),
         };
         let mut command = Command::new(python);
         command
