@@ -19,8 +19,9 @@ mod point_code;
 
 pub use engine::{
     Activation, ApplicationServerConfig, AsId, AsState, AspState, Availability, Config,
-    ConfigError, DropReason, Flow, KeySelection, ManagementIndication, MemberConfig, MtpIndication,
-    MtpStatus, Network, NetworkId, Output, PeerConfig, PeerId, PeerRole, Registration, Route,
-    ServedBy, SgId, SignallingProcess, Statistics, Traffic, TransferError, Via,
+    ConfigError, Destination, DropReason, Flow, KeySelection, ManagementIndication, MemberConfig,
+    MtpIndication, MtpStatus, Network, NetworkId, Output, PeerConfig, PeerId, PeerRole,
+    Reachability, Registration, Route, ServedBy, SgId, SignallingProcess, Statistics, Traffic,
+    TransferError, Via,
 };
 pub use point_code::{MaskedPointCode, PointCode, PointCodeError, Variant, WrittenPointCode};

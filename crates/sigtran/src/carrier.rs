@@ -1,5 +1,6 @@
 //! What carries SCTP.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -77,31 +78,25 @@ impl CarrierConfiguration {
         config
     }
 
-    /// Opens the stack, and the capture if there is to be one.
-    pub(crate) fn open(&self) -> io::Result<(Stack, Option<Tap>)> {
-        let tap = self
-            .pcap
-            .as_ref()
-            .map(|path| Tap::create(path, "m3ua"))
-            .transpose()?;
+    /// Opens the stack; `tap` takes its packets.
+    pub(crate) fn open(&self, tap: Option<Tap>) -> io::Result<Stack> {
         let addresses = self.addresses.clone();
-        let stack = match self.over {
+        match self.over {
             Over::Udp => {
-                let at = |ip| SocketAddr::new(ip, self.encapsulation_port);
-                let mut config = UdpCarrierConfig::new(at(Ipv4Addr::UNSPECIFIED.into()));
+                let mut config = UdpCarrierConfig::new(self.udp_at(Ipv4Addr::UNSPECIFIED.into()));
                 if !addresses.is_empty() {
-                    config.addresses = addresses.into_iter().map(at).collect();
+                    config.addresses = addresses.into_iter().map(|ip| self.udp_at(ip)).collect();
                 }
                 config.peer_encapsulation_port = self.peer_encapsulation_port;
                 config.joint_acknowledgement = true;
-                config.tap = tap.clone();
+                config.tap = tap;
                 Stack::udp(config)
             }
             Over::Ip => Stack::raw(RawCarrierConfig {
                 addresses,
                 kernel_kept_away: self.kernel_kept_away,
                 joint_acknowledgement: true,
-                tap: tap.clone(),
+                tap,
                 ..RawCarrierConfig::default()
             }),
             Over::Kernel if tap.is_some() => Err(io::Error::new(
@@ -112,7 +107,31 @@ impl CarrierConfiguration {
                 addresses,
                 ..KernelCarrierConfig::default()
             }),
-        }?;
-        Ok((stack, tap))
+        }
+    }
+
+    fn udp_at(&self, ip: IpAddr) -> SocketAddr {
+        SocketAddr::new(ip, self.encapsulation_port)
+    }
+}
+
+/// What carries SCTP, where, and the SCTP port.
+impl fmt::Display for CarrierConfiguration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |ip: &IpAddr| match self.over {
+            Over::Udp => self.udp_at(*ip).to_string(),
+            Over::Ip | Over::Kernel => ip.to_string(),
+        };
+        let places: Vec<String> = match self.addresses.as_slice() {
+            [] => vec![at(&Ipv4Addr::UNSPECIFIED.into())],
+            addresses => addresses.iter().map(at).collect(),
+        };
+        let carrier = match self.over {
+            Over::Udp => "over UDP",
+            Over::Ip => "over IP",
+            Over::Kernel => "in the kernel",
+        };
+        let (places, port) = (places.join(" and "), self.port);
+        write!(formatter, "{carrier} on {places}, SCTP port {port}")
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration of a signalling process, as TOML.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -100,6 +101,7 @@ pub struct PeerTable {
     /// `asp`, `sgp`, `ipsp-single` or `ipsp-double`: what it is to us.
     pub role: RoleName,
     /// Its addresses, the first one with the SCTP port: `192.0.2.1:2905`.
+    #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
     /// Further addresses.
     #[serde(default)]
@@ -224,6 +226,9 @@ pub enum ConfigurationError {
         /// The name.
         name: String,
     },
+    /// A name that a registered key could get.
+    #[error("application_server: names like {0:?} are those of keys that ASPs register")]
+    Reserved(String),
     /// What the engine does not take.
     #[error("{name}: {error}")]
     Engine {
@@ -239,6 +244,8 @@ pub enum ConfigurationError {
 pub struct Names {
     peers: Vec<String>,
     application_servers: BTreeMap<String, AsId>,
+    /// By number.
+    application_server_names: Vec<String>,
     gateways: BTreeMap<String, SgId>,
 }
 
@@ -251,13 +258,12 @@ impl Names {
             .unwrap_or_default()
     }
 
-    /// The name of an application server; empty for one that was registered.
-    pub fn of_application_server(&self, server: AsId) -> &str {
-        let found = self
-            .application_servers
-            .iter()
-            .find(|(_, it)| **it == server);
-        found.map(|(name, _)| name.as_str()).unwrap_or_default()
+    /// The name of an application server: of one that was registered, too.
+    pub fn of_application_server(&self, server: AsId) -> Cow<'_, str> {
+        match self.application_server_names.get(server.0) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(server.registered_name()),
+        }
     }
 
     /// The name of a signalling gateway.
@@ -409,6 +415,9 @@ fn add_application_server(
     if names.application_server(&table.name).is_some() {
         return Err(twice("application_server", &table.name));
     }
+    if AsId::is_registered_name(&table.name) {
+        return Err(ConfigurationError::Reserved(table.name.clone()));
+    }
     let (network, variant) = find_network(networks, table.network)?;
     let key = selections(table, variant)?;
     let traffic_mode = table
@@ -432,6 +441,7 @@ fn add_application_server(
     let server = engine.add_application_server(config);
     let server = server.map_err(|error| of_engine(&table.name, error))?;
     names.application_servers.insert(table.name.clone(), server);
+    names.application_server_names.push(table.name.clone());
     let activation = match table.activation.as_deref() {
         None | Some("immediate") => Activation::Immediate,
         Some("standby") => Activation::Standby,
@@ -567,6 +577,16 @@ fn of_engine(name: &str, error: ConfigError) -> ConfigurationError {
     }
 }
 
+/// An address with a port. Peers are known by their addresses, and no names are looked up.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let wrong = |_| {
+        let why = "is no address with a port, such as 192.0.2.1:2905; names are not looked up";
+        serde::de::Error::custom(format!("{text:?} {why}"))
+    };
+    text.parse().map_err(wrong)
+}
+
 /// A time with its unit: `2s`, `500ms`.
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
@@ -639,6 +659,16 @@ mod tests {
                 "nothing has the name \"gs\"",
             ),
             ("[\"asp1\"]", "[\"asp9\"]", "nothing has the name \"asp9\""),
+            (
+                "127.0.0.1:2905",
+                "sgp.example.com:2905",
+                "\"sgp.example.com:2905\" is no address with a port",
+            ),
+            (
+                "name = \"hlr\"",
+                "name = \"registered-3\"",
+                "names like \"registered-3\" are those of keys that ASPs register",
+            ),
             ("loadshare", "share", "traffic_mode: \"share\" is not known"),
             (
                 "name = \"sgp1\"",

@@ -14,14 +14,13 @@ use m3ua::{
     AsId, ManagementIndication, MaskedPointCode, MtpIndication, MtpStatus, NetworkId, PeerId,
     PointCode, SignallingProcess, Variant,
 };
-use metrics_listener::MetricsListener;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use crate::configuration::{Configuration, Names};
 use crate::observer::Observer;
 use crate::process::{Event, Process, StartError, Stopped, start};
 use crate::status::written;
+use crate::watch::Watch;
 
 /// What a console does besides its commands.
 #[derive(Clone, Debug, Default)]
@@ -117,21 +116,16 @@ pub async fn run(
             let _ = lines.send(Line::Output(event_line(&event, &names, variant)));
         }
     };
-    let listener = match configuration.metrics.listen {
-        Some(address) => {
-            let hosts = configuration.metrics.hosts.clone();
-            Some(MetricsListener::bind(address, hosts).await?)
-        }
+    let mut watch = match configuration.metrics.listen {
+        Some(address) => Some(Watch::open(address, configuration.metrics.hosts.clone()).await?),
         None => None,
     };
     let process = start(configuration, user).await?;
     let observer = Observer::new(&process, Arc::clone(&names));
-    // It ends with this function.
-    let mut watched = JoinSet::new();
-    if let Some(listener) = listener {
-        let served = format!("* METRICS http://{}/metrics", listener.address());
+    if let Some(watch) = &mut watch {
+        watch.show(observer.clone());
+        let served = format!("* METRICS http://{}/metrics", watch.address());
         let _ = lines.send(Line::Output(served));
-        watched.spawn(listener.serve(observer.clone()));
     }
     let console = Console {
         process,
@@ -170,6 +164,9 @@ pub async fn run(
         console.say(Line::Output(status));
     }
     console.process.stop().await;
+    if let Some(watch) = watch {
+        watch.close().await;
+    }
     Ok(())
 }
 

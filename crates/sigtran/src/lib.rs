@@ -7,7 +7,7 @@
 //!   the peer sees closes.
 //! - What is to be sent waits in a bounded queue of the association. When that is half full, the engine is told that the
 //!   association is congested; what does not fit is counted.
-//! - An [`Observer`] asks the task that owns the engine how it is: for metrics, a page and JSON.
+//! - An [`Observer`] has the task that owns the engine take a snapshot down, and puts it into words: as metrics, a page and JSON.
 //! - The user is called by the task that owns the engine, and sees every primitive and indication in order.
 #![forbid(unsafe_code)]
 
@@ -18,13 +18,16 @@ mod link;
 mod observer;
 pub mod perf;
 mod process;
+mod snapshot;
 mod status;
+mod watch;
 
 pub use carrier::{CarrierConfiguration, Over};
 pub use configuration::{Configuration, ConfigurationError, Names};
 pub use observer::Observer;
 pub use process::{Event, Process, StartError, Stopped, start};
+pub use snapshot::Counts;
 pub use status::{
-    ApplicationServerStatus, AspStatus, Count, Counts, DestinationStatus, MessageCount, PeerStatus,
-    Status, TrafficCount,
+    ApplicationServerStatus, AspStatus, Count, DestinationStatus, MessageCount, PeerStatus, Status,
+    TrafficCount,
 };

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use m3ua::{AspState, ManagementIndication, MtpIndication, Output, PeerId, SignallingProcess};
@@ -11,9 +11,9 @@ use tap::Tap;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::configuration::{Configuration, ConfigurationError, Names, PeerTable};
+use crate::configuration::{Configuration, ConfigurationError, PeerTable};
 use crate::link::{Happening, Link, Queued, Reporter, serve};
-use crate::status::{Counts, LinkStatus, Status};
+use crate::snapshot::{Counts, LinkStatus, Snapshot};
 
 /// Happenings that wait for the engine.
 const INPUT_QUEUE: usize = 256;
@@ -57,11 +57,27 @@ pub enum StartError {
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
     /// The carrier, or its port.
-    #[error("cannot open SCTP: {0}")]
-    Sctp(#[from] io::Error),
+    #[error("cannot open SCTP {carrier}: {error}")]
+    Sctp {
+        /// What carries it, and where.
+        carrier: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file for a capture.
+    #[error("cannot write the capture {}: {error}", path.display())]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// The address of the metrics.
     #[error(transparent)]
     Metrics(#[from] metrics_listener::BindError),
+    /// The thread that serves them.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
 }
 
 /// A call that is made where the engine is.
@@ -93,8 +109,18 @@ pub async fn start(
     user: impl FnMut(Event) + Send + 'static,
 ) -> Result<Process, StartError> {
     let (engine, _) = configuration.build()?;
-    let (stack, tap) = configuration.sctp.open()?;
-    let endpoint = stack.endpoint(configuration.sctp.port, configuration.sctp.endpoint())?;
+    let sctp = &configuration.sctp;
+    let capture = |path: &PathBuf| {
+        let path = path.clone();
+        Tap::create(&path, "m3ua").map_err(|error| StartError::Capture { path, error })
+    };
+    let tap = sctp.pcap.as_ref().map(capture).transpose()?;
+    let failed = |error| StartError::Sctp {
+        carrier: sctp.to_string(),
+        error,
+    };
+    let stack = sctp.open(tap.clone()).map_err(failed)?;
+    let endpoint = stack.endpoint(sctp.port, sctp.endpoint()).map_err(failed)?;
     let (inputs, happenings) = mpsc::channel(INPUT_QUEUE);
     let (calls, waiting) = mpsc::channel(CALL_QUEUE);
     let runner = Runner {
@@ -170,9 +196,15 @@ impl Process {
 
 impl Handle {
     /// How the process is.
-    pub(crate) async fn status(&self, names: Arc<Names>) -> Result<Status, Stopped> {
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, Stopped> {
         let calls = self.calls.upgrade().ok_or(Stopped)?;
-        ask(&calls, move |runner| runner.status(&names)).await
+        ask(&calls, |runner| runner.snapshot()).await
+    }
+
+    /// Waits for the engine to come round.
+    pub(crate) async fn answers(&self) -> Result<(), Stopped> {
+        let calls = self.calls.upgrade().ok_or(Stopped)?;
+        ask(&calls, |_| ()).await
     }
 
     /// All associations.
@@ -361,7 +393,7 @@ impl Runner {
         }
     }
 
-    fn status(&self, names: &Names) -> Status {
+    fn snapshot(&self) -> Snapshot {
         let links = self.links.iter().map(|it| {
             let (_, link) = it.as_ref()?;
             Some(LinkStatus {
@@ -369,8 +401,7 @@ impl Runner {
                 queued: link.queued(),
             })
         });
-        let links: Vec<Option<LinkStatus>> = links.collect();
-        Status::of(&self.engine, names, &links, &self.counts)
+        Snapshot::of(&self.engine, links, self.counts)
     }
 
     fn associations(&self) -> Vec<(PeerId, Association)> {

@@ -4,26 +4,12 @@ use std::net::SocketAddr;
 
 use m3ua::message::Kind;
 use m3ua::{
-    AspState, Availability, DropReason, MaskedPointCode, NetworkId, PeerRole, ServedBy,
-    SignallingProcess, Via,
+    AspState, Availability, DropReason, MaskedPointCode, NetworkId, PeerId, PeerRole, ServedBy, Via,
 };
 use serde::Serialize;
 
 use crate::configuration::Names;
-
-/// How many application servers, memberships of peers in them, and destinations are listed, of each the first ones.
-const MAX_LISTED: usize = 2_000;
-
-/// Counts of the driver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Messages that did not fit into the queue of their association.
-    pub overflows: u64,
-    /// Messages that waited for an association when it ended, or when the peer restarted it.
-    pub abandoned: u64,
-    /// Associations of hosts that are no peers, or of peers that had one.
-    pub strangers: u64,
-}
+use crate::snapshot::{MAX_LISTED, Snapshot};
 
 /// How a process is.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -127,7 +113,7 @@ pub struct MessageCount {
 pub struct TrafficCount {
     /// The Network Appearance, if there is one.
     pub network_appearance: Option<u32>,
-    /// The destination; `other` for those beyond the bound.
+    /// The destination; a range, or `other`, for those beyond the bounds.
     pub dpc: String,
     /// The MTP3 user.
     pub si: String,
@@ -146,117 +132,92 @@ pub struct Count {
     pub count: u64,
 }
 
-/// What the driver knows of the association with a peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LinkStatus {
-    pub(crate) remote: SocketAddr,
-    pub(crate) queued: usize,
-}
-
 impl Status {
     /// Messages that were dropped, for any reason.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|it| it.count).sum()
     }
 
-    /// How an engine is, and its associations by the numbers of the peers.
-    pub(crate) fn of(
-        engine: &SignallingProcess,
-        names: &Names,
-        links: &[Option<LinkStatus>],
-        counts: &Counts,
-    ) -> Status {
+    /// Puts a snapshot into words.
+    pub(crate) fn of(snapshot: &Snapshot, names: &Names) -> Status {
         let mut status = Status {
-            congested_destinations: engine.congested_destinations(),
-            relayed: engine.statistics().relayed,
-            refused: engine.statistics().refused,
-            strangers: counts.strangers,
+            congested_destinations: snapshot.congested_destinations,
+            left_out: snapshot.left_out,
+            relayed: snapshot.statistics.relayed,
+            refused: snapshot.statistics.refused,
+            strangers: snapshot.counts.strangers,
             ..Status::default()
         };
-        status.list_peers(engine, links);
-        status.list_servers(engine);
-        status.list_destinations(engine, names);
-        status.count_messages(engine);
-        status.count_drops(engine, counts);
+        status.list_peers(snapshot, names);
+        status.list_servers(snapshot, names);
+        status.list_destinations(snapshot, names);
+        status.count_messages(snapshot);
+        status.count_drops(snapshot);
         status
     }
 
-    fn list_peers(&mut self, engine: &SignallingProcess, links: &[Option<LinkStatus>]) {
-        let mut room = MAX_LISTED;
-        for peer in engine.peers() {
-            let Some(config) = engine.peer(peer) else {
-                continue;
-            };
-            let link = links.get(peer.0).copied().flatten();
-            let members = engine.members(peer).count();
-            let states = engine.members(peer).take(room).filter_map(|server| {
-                Some(AspStatus {
-                    application_server: engine.application_server(server)?.name.clone(),
-                    state: engine.asp_state(peer, server),
-                })
+    fn list_peers(&mut self, snapshot: &Snapshot, names: &Names) {
+        let peers = snapshot.peers.iter().enumerate().map(|(number, peer)| {
+            let states = peer.states.iter().map(|(server, state)| AspStatus {
+                application_server: names.of_application_server(*server).into_owned(),
+                state: *state,
             });
-            let states: Vec<AspStatus> = states.collect();
-            room -= states.len();
-            self.left_out += members - states.len();
-            self.peers.push(PeerStatus {
-                name: config.name.clone(),
-                role: role_name(config.role),
-                association: link.map(|it| it.remote),
-                is_congested: engine.is_congested(peer),
-                queued: link.map_or(0, |it| it.queued),
-                states,
-            });
-        }
+            PeerStatus {
+                name: names.of_peer(PeerId(number)).to_owned(),
+                role: role_name(peer.role),
+                association: peer.link.map(|it| it.remote),
+                is_congested: peer.is_congested,
+                queued: peer.link.map_or(0, |it| it.queued),
+                states: states.collect(),
+            }
+        });
+        self.peers = peers.collect();
     }
 
-    fn list_servers(&mut self, engine: &SignallingProcess) {
-        let all = engine.application_servers().count();
-        self.left_out += all.saturating_sub(MAX_LISTED);
-        for server in engine.application_servers().take(MAX_LISTED) {
-            let Some(config) = engine.application_server(server) else {
-                continue;
-            };
-            let (served_by, has_asps) = match config.served_by {
+    fn list_servers(&mut self, snapshot: &Snapshot, names: &Names) {
+        let servers = snapshot.application_servers.iter().map(|server| {
+            let (served_by, has_asps) = match server.served_by {
                 ServedBy::Peers => ("peers", true),
                 ServedBy::Us => ("us", false),
                 ServedBy::Both => ("both", true),
             };
-            self.application_servers.push(ApplicationServerStatus {
-                name: config.name.clone(),
+            ApplicationServerStatus {
+                name: names.of_application_server(server.number).into_owned(),
                 served_by,
-                routing_context: config.routing_context,
-                state: has_asps.then(|| engine.as_state(server)),
-                waiting: engine.waiting(server),
-            });
-        }
+                routing_context: server.routing_context,
+                state: has_asps.then_some(server.state),
+                waiting: server.waiting,
+            }
+        });
+        self.application_servers = servers.collect();
     }
 
-    fn list_destinations(&mut self, engine: &SignallingProcess, names: &Names) {
+    fn list_destinations(&mut self, snapshot: &Snapshot, names: &Names) {
         let mut by_availability = [0; 3];
-        for (number, network) in engine.networks().iter().enumerate() {
-            let id = NetworkId(number);
-            for (range, availability) in engine.destinations(id) {
-                let place = by_availability.get_mut(availability as usize);
+        for (number, network) in snapshot.networks.iter().enumerate() {
+            let destinations = snapshot.reachability.destinations(NetworkId(number));
+            for destination in &destinations {
+                let place = by_availability.get_mut(destination.availability as usize);
                 place.into_iter().for_each(|count| *count += 1);
-                if self.destinations.len() >= MAX_LISTED {
-                    self.left_out += 1;
-                    continue;
-                }
-                let routes = engine.routes(id, range).iter();
-                let via = routes.map(|route| {
-                    let name = match route.via {
-                        Via::As(server) => engine.application_server(server).map(|it| &*it.name),
-                        Via::Sg(gateway) => names.of_gateway(gateway),
-                    };
-                    (name.unwrap_or_default().to_owned(), route.priority)
-                });
-                self.destinations.push(DestinationStatus {
-                    network_appearance: network.appearance,
-                    destination: written(range, network.variant),
-                    availability: availability_name(availability),
-                    via: via.collect(),
-                });
             }
+            let room = MAX_LISTED - self.destinations.len();
+            self.left_out += destinations.len().saturating_sub(room);
+            let listed = destinations.into_iter().take(room).map(|it| {
+                let via = it.routes.iter().map(|route| {
+                    let name = match route.via {
+                        Via::As(server) => names.of_application_server(server),
+                        Via::Sg(gateway) => names.of_gateway(gateway).unwrap_or_default().into(),
+                    };
+                    (name.into_owned(), route.priority)
+                });
+                DestinationStatus {
+                    network_appearance: network.appearance,
+                    destination: written(it.range, network.variant),
+                    availability: availability_name(it.availability),
+                    via: via.collect(),
+                }
+            });
+            self.destinations.extend(listed);
         }
         let states = [
             Availability::Available,
@@ -273,8 +234,8 @@ impl Status {
         self.destinations_by_availability = counts.collect();
     }
 
-    fn count_messages(&mut self, engine: &SignallingProcess) {
-        let statistics = engine.statistics();
+    fn count_messages(&mut self, snapshot: &Snapshot) {
+        let statistics = &snapshot.statistics;
         let messages = Kind::ALL.iter().map(|kind| MessageCount {
             kind: kind.name(),
             received: statistics.received(*kind),
@@ -282,11 +243,11 @@ impl Status {
         });
         self.messages = messages.filter(|it| it.received + it.sent > 0).collect();
         let flows = statistics.flows().into_iter().map(|(flow, traffic)| {
-            let network = engine.networks().get(flow.network.0).copied();
+            let network = snapshot.networks.get(flow.network.0).copied();
             let network = network.unwrap_or_default();
             TrafficCount {
                 network_appearance: network.appearance,
-                dpc: network.variant.write(flow.dpc).to_string(),
+                dpc: written(flow.destination, network.variant),
                 si: flow.user.to_string(),
                 received: traffic.received,
                 sent: traffic.sent,
@@ -305,14 +266,14 @@ impl Status {
         }
     }
 
-    fn count_drops(&mut self, engine: &SignallingProcess, counts: &Counts) {
+    fn count_drops(&mut self, snapshot: &Snapshot) {
         let of_engine = DropReason::ALL.iter().map(|reason| Count {
             name: reason.name(),
-            count: engine.statistics().dropped(*reason),
+            count: snapshot.statistics.dropped(*reason),
         });
         let of_driver = [
-            ("queue_full", counts.overflows),
-            ("association_lost", counts.abandoned),
+            ("queue_full", snapshot.counts.overflows),
+            ("association_lost", snapshot.counts.abandoned),
         ];
         let of_driver = of_driver.map(|(name, count)| Count { name, count });
         self.drops = of_engine.chain(of_driver).collect();

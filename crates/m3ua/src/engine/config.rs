@@ -28,6 +28,21 @@ ids! {
     NetworkId;
 }
 
+impl AsId {
+    /// The name of an application server with this number that a peer has registered.
+    pub fn registered_name(self) -> String {
+        format!("{REGISTERED}{}", self.0)
+    }
+
+    /// Whether an application server that a peer registers could have this name.
+    pub fn is_registered_name(name: &str) -> bool {
+        name.starts_with(REGISTERED)
+    }
+}
+
+/// How the names of application servers begin that peers have registered.
+const REGISTERED: &str = "registered-";
+
 /// Settings of the whole process.
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -2,9 +2,10 @@
 //! (sections 1.3.2.5 and 4.5.2).
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::config::{AsId, PeerId, Route, Via};
-use super::point_code_map::PointCodeMap;
+use super::point_code_map::{PointCodeMap, canonical};
 use super::sls_shares::SlsShares;
 use crate::MaskedPointCode;
 
@@ -27,11 +28,16 @@ impl Availability {
     }
 }
 
+/// The routes of a network, those to one destination in order of priority.
+pub(crate) type Routes = PointCodeMap<Vec<Route>>;
+
 /// The destinations of a network.
 #[derive(Debug, Default)]
 pub(crate) struct Destinations {
-    /// In order of priority.
-    routes: PointCodeMap<Vec<Route>>,
+    /// Shared with those who have asked for them, until they change.
+    pub(crate) routes: Arc<Routes>,
+    /// The destinations in the routing keys of application servers that we alone serve, which have no routes.
+    own: PointCodeMap<MaskedPointCode>,
     /// The destinations that have a route this way.
     by_via: HashMap<Via, BTreeSet<MaskedPointCode>>,
     /// What the network behind us says, at an SGP.
@@ -55,8 +61,8 @@ pub(crate) struct Gateway {
     pub(crate) active: Vec<PeerId>,
     /// They by SLS.
     pub(crate) by_sls: SlsShares,
-    /// What it has said of destinations. What is not here is available.
-    pub(crate) status: PointCodeMap<Availability>,
+    /// What it has said of destinations. What is not here is available. Shared as routes are.
+    pub(crate) status: Arc<PointCodeMap<Availability>>,
     /// Congestion levels that it has told.
     pub(crate) congestion: PointCodeMap<u8>,
 }
@@ -64,14 +70,7 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// What it says of a destination, if it can be used at all.
     pub(crate) fn availability(&self, range: MaskedPointCode) -> Availability {
-        match self.active.is_empty() {
-            true => Availability::Unavailable,
-            false => self
-                .status
-                .covering(range)
-                .copied()
-                .unwrap_or(Availability::Available),
-        }
+        rated(!self.active.is_empty(), &self.status, range)
     }
 
     /// Takes what it says. The smallest range that has a destination is always the latest that was said of it, as a larger
@@ -84,7 +83,7 @@ impl Gateway {
         max: usize,
     ) -> bool {
         for inside in self.status.inside(range) {
-            self.status.remove(inside);
+            Arc::make_mut(&mut self.status).remove(inside);
         }
         let otherwise = self
             .status
@@ -96,21 +95,61 @@ impl Gateway {
         }
         let has_room = self.status.len() < max;
         if has_room {
-            self.status.insert(range, availability);
+            Arc::make_mut(&mut self.status).insert(range, availability);
         }
         has_room
     }
 }
 
+/// What an SG says of a destination, given whether it can be used at all, and what it has said.
+pub(crate) fn rated(
+    is_usable: bool,
+    status: &PointCodeMap<Availability>,
+    range: MaskedPointCode,
+) -> Availability {
+    match is_usable {
+        false => Availability::Unavailable,
+        true => status
+            .covering(range)
+            .copied()
+            .unwrap_or(Availability::Available),
+    }
+}
+
+/// A destination is reached as well as by the best of its routes.
+pub(crate) fn best(routes: &[Route], rate: impl Fn(Via) -> Availability) -> Availability {
+    let rated = routes.iter().map(|route| rate(route.via));
+    rated.max().unwrap_or_default()
+}
+
 impl Destinations {
+    /// A destination of our own.
+    pub(crate) fn add_own(&mut self, destination: MaskedPointCode) {
+        self.own.insert(destination, destination);
+    }
+
+    /// The smallest range of the configuration that has this one: of a key of ours, or of a route that `is_configured`.
+    pub(crate) fn configured(
+        &self,
+        destination: MaskedPointCode,
+        is_configured: impl Fn(Via) -> bool,
+    ) -> Option<MaskedPointCode> {
+        let mut routes = self.routes.all_covering(destination).flatten();
+        let route = routes.find(|route| is_configured(route.via));
+        let own = self.own.covering(destination).copied();
+        let ranges = own.into_iter().chain(route.map(|it| it.destination));
+        let smallest = ranges.min_by_key(|range| range.wildcards());
+        smallest.map(canonical)
+    }
+
     pub(crate) fn add_route(&mut self, route: Route) {
         self.by_via
             .entry(route.via)
             .or_default()
             .insert(route.destination);
-        let existing = self.routes.get_mut(route.destination);
-        match existing {
-            None => self.routes.insert(route.destination, vec![route]),
+        let all = Arc::make_mut(&mut self.routes);
+        match all.get_mut(route.destination) {
+            None => all.insert(route.destination, vec![route]),
             Some(routes) if routes.contains(&route) => {}
             Some(routes) => {
                 let position = routes.partition_point(|it| it.priority <= route.priority);
@@ -120,7 +159,8 @@ impl Destinations {
     }
 
     pub(crate) fn remove_route(&mut self, route: Route) {
-        let Some(routes) = self.routes.get_mut(route.destination) else {
+        let all = Arc::make_mut(&mut self.routes);
+        let Some(routes) = all.get_mut(route.destination) else {
             return;
         };
         routes.retain(|it| *it != route);
@@ -130,7 +170,7 @@ impl Destinations {
             destinations.remove(&route.destination);
         }
         if routes.is_empty() {
-            self.routes.remove(route.destination);
+            all.remove(route.destination);
         }
     }
 

@@ -83,6 +83,12 @@ impl KeyTable {
         }
     }
 
+    /// Parts of keys.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.cells.values().map(Vec::len).sum()
+    }
+
     pub(crate) fn find(&self, network: NetworkId, message: &ProtocolData) -> Option<AsId> {
         let found = self.shapes.keys().find_map(|shape| {
             let cell = Cell {

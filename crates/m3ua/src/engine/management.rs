@@ -1,13 +1,16 @@
 //! SS7 network management: what SGs say of destinations, what the network behind us says, audits, and what users and ASPs
 //! are told (section 4.5).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::SignallingProcess;
 use super::config::{AsId, NetworkId, PeerId, SgId, Via};
-use super::destinations::{Availability, Declared};
+use super::destinations::{Availability, Declared, best};
 use super::output::{AspState, MtpIndication, MtpStatus, Output};
+use super::point_code_map::canonical;
 use super::timers::Timer;
 use crate::message::{
     Destinations, ErrorCode, ErrorMessage, Message, ServiceIndicator, SignallingCongestion,
@@ -99,10 +102,7 @@ impl SignallingProcess {
         let routes = destinations
             .map(|it| it.routes(destination))
             .unwrap_or_default();
-        let ways = routes
-            .iter()
-            .map(|route| self.availability_via(route.via, destination));
-        ways.max().unwrap_or_default()
+        best(routes, |via| self.availability_via(via, destination))
     }
 
     pub(super) fn on_status(
@@ -115,7 +115,9 @@ impl SignallingProcess {
         let (gateway, network) = self.check_status(peer, &message)?;
         let max = self.config.max_destinations;
         let mut ranges = BTreeSet::new();
-        for range in message.affected {
+        // What is said twice is looked at once, however many destinations are inside.
+        let affected: BTreeSet<_> = message.affected.into_iter().map(canonical).collect();
+        for range in affected {
             ranges.extend(self.known_inside(network, range));
             if self
                 .destinations
@@ -130,7 +132,7 @@ impl SignallingProcess {
             }
         }
         self.update_audit(now, gateway);
-        self.report(network, ranges.into_iter().collect());
+        self.report(network, ranges);
         Ok(())
     }
 
@@ -338,7 +340,7 @@ impl SignallingProcess {
         }
         if !is_usable {
             // What it has said is out of date when it comes back.
-            gateway.status.clear();
+            gateway.status = Arc::default();
             gateway.congestion.clear();
             self.timers.cancel(Timer::Audit(gateway_id));
         }
@@ -356,7 +358,7 @@ impl SignallingProcess {
                 ranges.extend(self.known_inside(network, range));
                 ranges.insert(range);
             }
-            self.report(network, ranges.into_iter().collect());
+            self.report(network, ranges);
         }
     }
 
@@ -439,46 +441,46 @@ impl SignallingProcess {
         of_network.chain(of_gateways).collect()
     }
 
-    /// Compares what can be reached with what the user knows, and tells the difference.
-    fn report(&mut self, network: NetworkId, ranges: Vec<MaskedPointCode>) {
-        let mut news: [(Availability, Vec<MaskedPointCode>); 3] = [
-            (Availability::Unavailable, Vec::new()),
-            (Availability::Restricted, Vec::new()),
-            (Availability::Available, Vec::new()),
-        ];
-        for range in ranges {
+    /// Compares what can be reached with what the user knows, and tells the difference. What is told of a range is told of all
+    /// inside, so it comes before what differs there. What was told of a part is told of it again.
+    pub(super) fn report(&mut self, network: NetworkId, ranges: BTreeSet<MaskedPointCode>) {
+        let Some(destinations) = self.destinations.get(network.0) else {
+            return;
+        };
+        let known = ranges.into_iter().map(|range| {
+            let was = destinations.reported.covering(range).copied();
+            (range, was.unwrap_or_default())
+        });
+        let mut known: Vec<(MaskedPointCode, Availability)> = known.collect();
+        known.sort_by_key(|(range, _)| Reverse(range.wildcards()));
+        let mut news = Vec::new();
+        for (range, was) in known {
             let is = self.availability(network, range);
             let Some(destinations) = self.destinations.get_mut(network.0) else {
                 return;
             };
-            let was = destinations
-                .reported
-                .covering(range)
-                .copied()
-                .unwrap_or_default();
-            if is == was {
+            let reported = &mut destinations.reported;
+            let otherwise = reported.covering(range).copied().unwrap_or_default();
+            if is != was || is != otherwise {
+                news.push((range, is));
+            }
+            if is == otherwise {
                 continue;
             }
-            // Only what differs from the range around it is kept, so that a peer cannot make this grow.
-            destinations.reported.remove(range);
-            let otherwise = destinations
-                .reported
-                .covering(range)
-                .copied()
-                .unwrap_or_default();
-            if is != otherwise {
-                destinations.reported.insert(range, is);
+            // Only what differs from the range around it is kept, so that peers cannot make this grow.
+            for inside in reported.inside(range) {
+                reported.remove(inside);
             }
-            for (availability, ranges) in &mut news {
-                if *availability == is {
-                    ranges.push(range);
-                }
+            if is != reported.covering(range).copied().unwrap_or_default() {
+                reported.insert(range, is);
             }
         }
-        for (availability, affected) in news {
-            if affected.is_empty() {
+        news.sort_by_key(|(range, is)| (Reverse(range.wildcards()), *is));
+        for same in news.chunk_by(|(_, a), (_, b)| a == b) {
+            let Some((_, availability)) = same.first().copied() else {
                 continue;
-            }
+            };
+            let affected: Vec<MaskedPointCode> = same.iter().map(|(range, _)| *range).collect();
             let indication = match availability.is_reachable() {
                 true => MtpIndication::Resume {
                     network,

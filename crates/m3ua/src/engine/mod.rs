@@ -15,15 +15,18 @@ mod management;
 mod output;
 mod peer;
 mod point_code_map;
+mod reachability;
 mod registration;
 mod serving;
 mod sls_shares;
 mod statistics;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod transfer;
 mod view;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -40,6 +43,8 @@ use expectations::{is_expected, is_right_stream, routing_contexts};
 use key_table::KeyTable;
 pub use output::{AsState, AspState, ManagementIndication, MtpIndication, MtpStatus, Output};
 use peer::{Membership, Peer};
+use point_code_map::canonical;
+pub use reachability::{Destination, Reachability};
 use serving::Changes;
 pub use statistics::{DropReason, Flow, Statistics, Traffic};
 use timers::{Timer, Timers};
@@ -57,8 +62,8 @@ pub struct SignallingProcess {
     config: Config,
     peers: Vec<Peer>,
     application_servers: Vec<Option<ApplicationServer>>,
-    /// Numbers of application servers that are gone.
-    free: Vec<AsId>,
+    /// Numbers below the highest that no application server has.
+    free: BTreeSet<AsId>,
     /// Application servers by routing context.
     contexts: HashMap<u32, AsId>,
     /// The routing context of the latest registration.
@@ -109,7 +114,7 @@ impl SignallingProcess {
             config,
             peers: Vec::new(),
             application_servers: Vec::new(),
-            free: Vec::new(),
+            free: BTreeSet::new(),
             contexts: HashMap::new(),
             last_context: 0,
             gateways: Vec::new(),
@@ -427,25 +432,33 @@ impl SignallingProcess {
         self.send(peer, 0, &Message::Beat(Some(data)));
     }
 
+    /// The lowest number that no application server has. So numbers, and the names that are made of them, are as many as
+    /// there ever were application servers at a time.
+    fn next_application_server(&self) -> AsId {
+        let free = self.free.first().copied();
+        free.unwrap_or(AsId(self.application_servers.len()))
+    }
+
     fn insert_application_server(
         &mut self,
         config: ApplicationServerConfig,
         is_dynamic: bool,
     ) -> Option<AsId> {
-        let free = self.free.pop();
-        let whose = free.unwrap_or(AsId(self.application_servers.len()));
+        let whose = self.next_application_server();
         if whose.0 >= self.config.max_application_servers {
             return None;
         }
+        self.free.remove(&whose);
         if let Some(context) = config.routing_context {
             self.contexts.insert(context, whose);
         }
         self.keys.insert(config.network, &config.routing_key, whose);
-        if config.served_by.has_peers()
-            && let Some(destinations) = self.destinations.get_mut(config.network.0)
-        {
+        if let Some(destinations) = self.destinations.get_mut(config.network.0) {
             for selection in &config.routing_key {
-                destinations.add_route(own_route(selection, whose));
+                match config.served_by.has_peers() {
+                    true => destinations.add_route(own_route(selection, whose)),
+                    false => destinations.add_own(selection.traffic.dpc),
+                }
             }
         }
         let server = Some(ApplicationServer::new(config, is_dynamic));
@@ -469,7 +482,7 @@ impl SignallingProcess {
         // It serves its destinations no more, and has its routes yet: that is told (section 4.5.2).
         self.via_changed(Via::As(whose));
         let config = server.config;
-        self.free.push(whose);
+        self.free.insert(whose);
         if let Some(context) = config.routing_context {
             self.contexts.remove(&context);
         }
@@ -480,6 +493,10 @@ impl SignallingProcess {
                 destinations.remove_route(own_route(selection, whose));
             }
         }
+        // Where another route leads there, it counts again.
+        let dpcs = config.routing_key.iter();
+        let dpcs = dpcs.map(|it| canonical(it.traffic.dpc));
+        self.report(config.network, dpcs.collect());
     }
 
     fn server(&self, application_server: AsId) -> Option<&ApplicationServer> {

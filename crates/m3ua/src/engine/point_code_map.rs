@@ -1,15 +1,17 @@
 //! Values for ranges of point codes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{MaskedPointCode, PointCode};
 
 /// Values for ranges of point codes. A look-up takes a step for each length of range that occurs, at most 25, however many
-/// ranges there are.
-#[derive(Debug)]
+/// ranges there are; so does the search for those inside a range, and a step for each that it finds.
+#[derive(Clone, Debug)]
 pub(crate) struct PointCodeMap<V> {
     /// By wildcards and prefix.
     values: HashMap<(u32, u32), V>,
+    /// The same keys: the order of [`MaskedPointCode`].
+    in_order: BTreeSet<(u32, u32)>,
     /// How many ranges have so many wildcards.
     lengths: BTreeMap<u32, usize>,
 }
@@ -18,6 +20,7 @@ impl<V> Default for PointCodeMap<V> {
     fn default() -> PointCodeMap<V> {
         PointCodeMap {
             values: HashMap::new(),
+            in_order: BTreeSet::new(),
             lengths: BTreeMap::new(),
         }
     }
@@ -42,14 +45,17 @@ impl<V> PointCodeMap<V> {
 
     pub(crate) fn insert(&mut self, range: MaskedPointCode, value: V) {
         if self.values.insert(key(range), value).is_none() {
+            self.in_order.insert(key(range));
             *self.lengths.entry(range.wildcards()).or_default() += 1;
         }
     }
 
     pub(crate) fn remove(&mut self, range: MaskedPointCode) {
-        if self.values.remove(&key(range)).is_some()
-            && let Some(count) = self.lengths.get_mut(&range.wildcards())
-        {
+        if self.values.remove(&key(range)).is_none() {
+            return;
+        }
+        self.in_order.remove(&key(range));
+        if let Some(count) = self.lengths.get_mut(&range.wildcards()) {
             *count -= 1;
             if *count == 0 {
                 self.lengths.remove(&range.wildcards());
@@ -59,6 +65,7 @@ impl<V> PointCodeMap<V> {
 
     pub(crate) fn clear(&mut self) {
         self.values.clear();
+        self.in_order.clear();
         self.lengths.clear();
     }
 
@@ -78,31 +85,28 @@ impl<V> PointCodeMap<V> {
 
     /// All ranges inside this one, in order.
     pub(crate) fn inside(&self, range: MaskedPointCode) -> Vec<MaskedPointCode> {
-        // Only the range itself is inside one without wildcards.
-        if range.wildcards() == 0 {
-            return self.get(range).map(|_| range).into_iter().collect();
-        }
-        let all = self
-            .values
-            .keys()
-            .map(|(bits, prefix)| range_of(*bits, *prefix));
-        let mut inside: Vec<_> = all
-            .filter(|it| it.mask <= range.mask && range.contains(it.point_code))
-            .collect();
-        inside.sort_unstable();
-        inside
+        let (wildcards, prefix) = key(range);
+        let lengths = self.lengths.range(..=wildcards);
+        let found = lengths.flat_map(|(bits, _)| {
+            let more = wildcards - bits;
+            let (first, end) = (prefix << more, (prefix + 1) << more);
+            self.in_order.range((*bits, first)..(*bits, end))
+        });
+        found
+            .map(|(bits, prefix)| range_of(*bits, *prefix))
+            .collect()
     }
 
     /// All ranges, in order.
     pub(crate) fn ranges(&self) -> Vec<MaskedPointCode> {
-        let all = self
-            .values
-            .keys()
-            .map(|(bits, prefix)| range_of(*bits, *prefix));
-        let mut all: Vec<_> = all.collect();
-        all.sort_unstable();
-        all
+        let all = self.in_order.iter();
+        all.map(|(bits, prefix)| range_of(*bits, *prefix)).collect()
     }
+}
+
+/// The same range, written as all that are the same.
+pub(crate) fn canonical(range: MaskedPointCode) -> MaskedPointCode {
+    range_of(range.wildcards(), range.prefix())
 }
 
 fn key(range: MaskedPointCode) -> (u32, u32) {

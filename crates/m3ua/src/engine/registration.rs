@@ -11,13 +11,11 @@ use super::config::{
 use super::key_table::{normalize, overlap};
 use super::output::{AspState, ManagementIndication};
 use super::peer::{Membership, Request};
+use super::statistics::MAX_SERVICE_INDICATOR;
 use crate::message::{
     DeregistrationResult, DeregistrationStatus, ErrorCode, ErrorMessage, Message,
     RegistrationResult, RegistrationStatus, RoutingKey, TrafficSelection,
 };
-
-/// Service indicators have four bits.
-const MAX_SERVICE_INDICATOR: u8 = 15;
 
 impl SignallingProcess {
     pub(super) fn on_registration_request(
@@ -286,7 +284,7 @@ impl SignallingProcess {
         }
         // 0 is MTP management, which no user part may have (section 3.6.1).
         let mut users = key.selections.iter().flat_map(|it| &it.service_indicators);
-        if users.any(|user| *user == 0 || *user > MAX_SERVICE_INDICATOR) {
+        if users.any(|user| *user == 0 || u32::from(*user) > MAX_SERVICE_INDICATOR) {
             return Err(RegistrationStatus::INVALID_ROUTING_KEY);
         }
         if key.traffic_mode.is_some_and(|mode| mode.name().is_none()) {
@@ -337,7 +335,7 @@ impl SignallingProcess {
         let context = contexts.find(|context| !self.contexts.contains_key(context));
         self.last_context = context.unwrap_or_default();
         let config = ApplicationServerConfig {
-            name: format!("registered-{}", context.unwrap_or_default()),
+            name: self.next_application_server().registered_name(),
             network,
             served_by: ServedBy::Peers,
             routing_context: context,

@@ -3,11 +3,17 @@
 use std::collections::HashMap;
 
 use super::config::NetworkId;
-use crate::PointCode;
+use crate::MaskedPointCode;
 use crate::message::{Kind, ProtocolData, ServiceIndicator};
 
 /// Flows that are counted one by one; the messages of further ones are counted together.
 const MAX_FLOWS: usize = 4_096;
+
+/// Of these, flows to destinations that the configuration does not name one by one.
+const MAX_UNNAMED_FLOWS: usize = 1_024;
+
+/// Service indicators have four bits.
+pub(super) const MAX_SERVICE_INDICATOR: u32 = 15;
 
 /// Declares the reasons for drops with their names.
 macro_rules! drop_reasons {
@@ -60,10 +66,20 @@ drop_reasons! {
 pub struct Flow {
     /// In which network.
     pub network: NetworkId,
-    /// The destination.
-    pub dpc: PointCode,
+    /// The destination; a range stands for those inside that are not counted one by one.
+    pub destination: MaskedPointCode,
     /// The MTP3 user.
     pub user: ServiceIndicator,
+}
+
+impl Flow {
+    pub(crate) fn of(network: NetworkId, message: &ProtocolData) -> Flow {
+        Flow {
+            network,
+            destination: message.dpc.into(),
+            user: ServiceIndicator(message.service_indicator.into()),
+        }
+    }
 }
 
 /// DATA messages in each direction.
@@ -82,7 +98,8 @@ pub struct Statistics {
     sent: Vec<u64>,
     dropped: Vec<u64>,
     flows: HashMap<Flow, Traffic>,
-    /// DATA of flows beyond those that are counted one by one.
+    unnamed_flows: usize,
+    /// DATA of flows beyond those that are counted one by one, and DATA for destinations to which nothing leads.
     pub other_flows: Traffic,
     /// Messages that were wrong and answered with an Error.
     pub refused: u64,
@@ -99,6 +116,7 @@ impl Default for Statistics {
             sent: vec![0; Kind::ALL.len()],
             dropped: vec![0; DropReason::ALL.len()],
             flows: HashMap::new(),
+            unnamed_flows: 0,
             other_flows: Traffic::default(),
             refused: 0,
             relayed: 0,
@@ -159,46 +177,102 @@ impl Statistics {
         }
     }
 
-    /// The counts of the flow of a message.
-    pub(crate) fn traffic(&mut self, network: NetworkId, message: &ProtocolData) -> &mut Traffic {
-        let flow = Flow {
-            network,
-            dpc: message.dpc,
-            user: ServiceIndicator(message.service_indicator.into()),
+    /// The counts of a flow. `configured` says which range of the configuration its destination is in.
+    ///
+    /// Peers may make up destinations, in the range of a route or in keys that they register: what is not named one by one
+    /// gets a part of the room only. What has none is counted with its range.
+    pub(crate) fn traffic(
+        &mut self,
+        flow: Flow,
+        configured: impl FnOnce() -> Option<MaskedPointCode>,
+    ) -> &mut Traffic {
+        let counted = match self.flows.contains_key(&flow) {
+            true => Some(flow),
+            false => self.place(flow, configured()),
         };
-        if self.flows.len() >= MAX_FLOWS && !self.flows.contains_key(&flow) {
-            return &mut self.other_flows;
+        match counted {
+            Some(flow) => self.flows.entry(flow).or_default(),
+            None => &mut self.other_flows,
         }
-        self.flows.entry(flow).or_default()
+    }
+
+    /// The flow that a new one is counted as; none: with all others.
+    fn place(&mut self, flow: Flow, configured: Option<MaskedPointCode>) -> Option<Flow> {
+        let is_named = configured == Some(flow.destination) && flow.user.0 <= MAX_SERVICE_INDICATOR;
+        let has_room = self.flows.len() < MAX_FLOWS;
+        if has_room && (is_named || self.unnamed_flows < MAX_UNNAMED_FLOWS) {
+            self.unnamed_flows += usize::from(!is_named);
+            return Some(flow);
+        }
+        let of_range = Flow {
+            destination: configured?,
+            ..flow
+        };
+        let is_counted = self.flows.contains_key(&of_range);
+        let has_room = has_room && flow.user.0 <= MAX_SERVICE_INDICATOR;
+        (is_counted || has_room).then_some(of_range)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
+    use crate::PointCode;
+
+    const NETWORK: NetworkId = NetworkId(0);
+
+    fn range(mask: u8, value: u32) -> MaskedPointCode {
+        MaskedPointCode {
+            mask,
+            point_code: PointCode::new(value).expect("24 bits"),
+        }
+    }
+
+    fn flow(destination: MaskedPointCode, user: u32) -> Flow {
+        Flow {
+            network: NETWORK,
+            destination,
+            user: ServiceIndicator(user),
+        }
+    }
 
     #[test]
     fn flows_beyond_the_bound_are_counted_together() {
         let mut statistics = Statistics::default();
         for dpc in 0..MAX_FLOWS as u32 + 3 {
-            let message = ProtocolData {
-                opc: PointCode::default(),
-                dpc: PointCode::new(dpc).expect("24 bits"),
-                service_indicator: 3,
-                network_indicator: 2,
-                message_priority: 0,
-                sls: 0,
-                user_data: Bytes::new(),
-            };
-            statistics.traffic(NetworkId(0), &message).received += 1;
-            statistics.traffic(NetworkId(0), &message).sent += 1;
+            let flow = flow(range(0, dpc), 3);
+            let named = || Some(flow.destination);
+            statistics.traffic(flow, named).received += 1;
+            statistics.traffic(flow, named).sent += 1;
         }
         let flows = statistics.flows();
         assert_eq!(flows.len(), MAX_FLOWS);
         assert!(flows.iter().all(|(_, it)| (it.received, it.sent) == (1, 1)));
         let others = statistics.other_flows;
         assert_eq!((others.received, others.sent), (3, 3));
+    }
+
+    /// Destinations and users that somebody makes up leave room for those that are configured.
+    #[test]
+    fn flows_that_are_made_up_take_a_part_of_the_room() {
+        let mut statistics = Statistics::default();
+        let all = range(14, 0);
+        for number in 0..100_000 {
+            let in_range = flow(range(0, number), number % 256);
+            statistics.traffic(in_range, || Some(all)).received += 1;
+            let nowhere = flow(range(0, number), number / 7 % 256);
+            statistics.traffic(nowhere, || None).received += 1;
+        }
+        let made_up = statistics.flows().len();
+        assert!(made_up <= MAX_UNNAMED_FLOWS + 16, "{made_up}");
+        for number in 0..2_000 {
+            let named = flow(range(0, 200_000 + number), 5);
+            statistics
+                .traffic(named, || Some(named.destination))
+                .received += 1;
+        }
+        assert_eq!(statistics.flows().len(), made_up + 2_000);
+        let counted: u64 = statistics.flows().iter().map(|(_, it)| it.received).sum();
+        assert_eq!(counted + statistics.other_flows.received, 202_000);
     }
 }

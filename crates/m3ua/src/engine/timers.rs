@@ -42,6 +42,11 @@ impl Timers {
         self.deadlines.contains_key(&timer)
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.deadlines.len()
+    }
+
     pub(crate) fn next(&self) -> Option<Instant> {
         self.in_order.first().map(|(deadline, _)| *deadline)
     }

@@ -7,7 +7,7 @@ use super::SignallingProcess;
 use super::config::{AsId, NetworkId, PeerId, Via};
 use super::destinations::Availability;
 use super::output::{AsState, AspState, MtpIndication, Output};
-use super::statistics::DropReason;
+use super::statistics::{DropReason, Flow, Traffic};
 use crate::MaskedPointCode;
 use crate::message::{
     Data, Destinations, ErrorCode, ErrorMessage, MAX_USER_DATA_LENGTH, Message, ProtocolData,
@@ -81,11 +81,11 @@ impl SignallingProcess {
             return Ok(());
         }
         let message = data.protocol_data;
-        self.statistics.traffic(network, &message).received += 1;
         if self.config.relays && !self.is_ours(network, &message) {
             self.relay(now, peer, server, network, message);
             return Ok(());
         }
+        self.traffic(Flow::of(network, &message)).received += 1;
         self.outputs.push_back(Output::Mtp(MtpIndication::Transfer {
             peer,
             network,
@@ -242,8 +242,15 @@ impl SignallingProcess {
             .into_iter()
             .chain([Via::As(server)])
             .collect();
-        let dpc = message.dpc;
-        match self.route(network, message, &from) {
+        let (flow, dpc) = (Flow::of(network, &message), message.dpc);
+        let outcome = self.route(network, message, &from);
+        let traffic = match outcome {
+            // Whatever point codes there are not are counted together.
+            Err(TransferError::NoRoute) => &mut self.statistics.other_flows,
+            _ => self.traffic(flow),
+        };
+        traffic.received += 1;
+        match outcome {
             Ok(()) => self.statistics.relayed += 1,
             Err(TransferError::NoRoute | TransferError::Unavailable) => {
                 self.answer_unavailable(now, peer, server, network, dpc.into());
@@ -280,6 +287,22 @@ impl SignallingProcess {
             info: None,
         };
         self.send(peer, 0, &Message::Duna(duna));
+    }
+
+    /// The counts of a flow.
+    fn traffic(&mut self, flow: Flow) -> &mut Traffic {
+        let (destinations, servers) = (&self.destinations, &self.application_servers);
+        let is_configured = |via: Via| match via {
+            Via::Sg(_) => true,
+            Via::As(AsId(number)) => {
+                let server = servers.get(number).and_then(Option::as_ref);
+                server.is_some_and(|it| !it.is_dynamic)
+            }
+        };
+        self.statistics.traffic(flow, || {
+            let destinations = destinations.get(flow.network.0)?;
+            destinations.configured(flow.destination, is_configured)
+        })
     }
 
     /// The application server that a DATA message belongs to.
@@ -339,14 +362,15 @@ impl SignallingProcess {
             return;
         };
         let membership = state.members.get(&application_server);
+        let routing_context = membership.and_then(|it| it.routing_context);
         let Some(stream) = state.data_stream(message.sls) else {
             self.statistics.count_dropped(DropReason::NoStream, 1);
             return;
         };
-        self.statistics.traffic(network, &message).sent += 1;
+        self.traffic(Flow::of(network, &message)).sent += 1;
         let data = Data {
             network_appearance,
-            routing_context: membership.and_then(|it| it.routing_context),
+            routing_context,
             protocol_data: message,
             correlation_id,
         };

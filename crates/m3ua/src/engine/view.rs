@@ -1,10 +1,12 @@
 //! What a process shows of itself: states, and what is configured.
 
-use super::config::{ApplicationServerConfig, AsId, Network, NetworkId, PeerConfig, PeerId, Route};
+use std::sync::Arc;
+
+use super::SignallingProcess;
+use super::config::{ApplicationServerConfig, AsId, Network, PeerConfig, PeerId};
 use super::output::{AsState, AspState};
+use super::reachability::Reachability;
 use super::statistics::Statistics;
-use super::{Availability, SignallingProcess};
-use crate::MaskedPointCode;
 
 impl SignallingProcess {
     /// The state of a peer in an application server (M-ASP_STATUS): its own where peers are the ASPs, ours where we are.
@@ -63,6 +65,11 @@ impl SignallingProcess {
         peer.flat_map(|peer| peer.members.keys().copied())
     }
 
+    /// How many application servers we share with a peer.
+    pub fn member_count(&self, peer: PeerId) -> usize {
+        self.peers.get(peer.0).map_or(0, |it| it.members.len())
+    }
+
     /// Whether there is an association with a peer (M-SCTP_STATUS).
     pub fn has_association(&self, peer: PeerId) -> bool {
         self.peers
@@ -80,22 +87,17 @@ impl SignallingProcess {
         &self.config.networks
     }
 
-    /// The destinations that have routes, in order, each with how it is reached.
-    pub fn destinations(&self, network: NetworkId) -> Vec<(MaskedPointCode, Availability)> {
-        let destinations = self.destinations.get(network.0);
-        let ranges = destinations.map(|it| it.all()).unwrap_or_default();
-        let rated = ranges
-            .into_iter()
-            .map(|range| (range, self.availability(network, range)));
-        rated.collect()
-    }
-
-    /// The routes to a destination, in order of priority: those of the smallest range that has all of it.
-    pub fn routes(&self, network: NetworkId, destination: MaskedPointCode) -> &[Route] {
-        let destinations = self.destinations.get(network.0);
-        destinations
-            .map(|it| it.routes(destination))
-            .unwrap_or_default()
+    /// The routes, and which destinations can be reached, as it is now.
+    pub fn reachability(&self) -> Reachability {
+        let servers = self.application_servers.iter().enumerate();
+        let usable = servers.filter(|(_, it)| it.as_ref().is_some_and(|it| it.is_usable()));
+        Reachability::new(
+            self.destinations.iter().map(|it| Arc::clone(&it.routes)),
+            self.gateways
+                .iter()
+                .map(|it| (!it.active.is_empty(), Arc::clone(&it.status))),
+            usable.map(|(number, _)| AsId(number)),
+        )
     }
 
     /// Destinations of which an SG, or the network behind us, has said that they are congested.

@@ -1,5 +1,7 @@
 //! Routing key management (section 4.4): each result of a registration and of a deregistration.
 
+use std::collections::BTreeSet;
+
 use m3ua::message::{
     DeregistrationResult, DeregistrationStatus, Message, RegistrationResult, RegistrationStatus,
     RoutingKey, TrafficMode, TrafficSelection,
@@ -299,4 +301,26 @@ fn routing_contexts_are_given_in_turn() {
     sgp.take(asp, &Message::DeregReq(vec![1]));
     sgp.forget();
     assert_eq!(register(&mut sgp, asp, key(32)).1, 4);
+}
+
+/// Names are labels of metrics: there are as many as there were application servers at a time, however often keys are registered.
+#[test]
+fn names_of_registered_keys_are_used_again() {
+    let (mut sgp, asp) = sgp(Registration::Dynamic);
+    let mut names = BTreeSet::new();
+    for number in 0..100 {
+        let keys = [30, 31].map(|dpc| key(dpc + 2 * number));
+        let contexts = keys.map(|key| register(&mut sgp, asp, key).1);
+        let servers = sgp.engine.application_servers();
+        let configs = servers.filter_map(|it| sgp.engine.application_server(it));
+        names.extend(configs.map(|it| it.name.clone()));
+        let order = match number % 2 {
+            0 => contexts.to_vec(),
+            _ => contexts.into_iter().rev().collect(),
+        };
+        sgp.take(asp, &Message::DeregReq(order));
+        sgp.forget();
+    }
+    let names: Vec<String> = names.into_iter().collect();
+    assert_eq!(names, ["as-100", "registered-1", "registered-2"]);
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use m3ua::message::{Destinations, Message, ProtocolData, TrafficMode};
 use m3ua::{
-    AsId, Config, KeySelection, MaskedPointCode, MtpIndication, Network, NetworkId, PeerId,
-    PeerRole, Route, ServedBy, SgId, TransferError, Variant, Via,
+    AsId, Config, DropReason, KeySelection, MaskedPointCode, MtpIndication, Network, NetworkId,
+    PeerId, PeerRole, Route, ServedBy, SgId, TransferError, Variant, Via,
 };
 
 use crate::common::*;
@@ -385,4 +385,66 @@ fn many_routes_and_asps() {
     }
     let nobody = process.engine.transfer(NETWORK, message(1, 1_000, 0, ""));
     assert_eq!(nobody, Err(TransferError::Unavailable));
+}
+
+/// An ASP makes up point codes. Those that lead nowhere are counted together, and those that take a default route have a part of
+/// the room: flows to destinations of the configuration are counted one by one.
+#[test]
+fn flows_to_point_codes_that_are_made_up_are_bounded() {
+    const MADE_UP: u32 = 5_000;
+    let mut gateway = Process::new(Config {
+        relays: true,
+        ..Config::default()
+    });
+    let asps = [1, 2, 3].map(|context| {
+        let mut config = server(ServedBy::Peers, context, context);
+        if context == 3 {
+            // It is found by routes.
+            config.routing_key.clear();
+        }
+        let server = gateway.server(config);
+        let asp = gateway.peer(PeerRole::Asp);
+        gateway.member(asp, server);
+        gateway.bring_up(asp, &[context]);
+        asp
+    });
+    let make_up = |gateway: &mut Process| {
+        for number in 0..MADE_UP {
+            let message = message(1, 1_000 + number, 0, "");
+            gateway.take(asps[0], &data(Some(1), message));
+        }
+        gateway.forget();
+    };
+    make_up(&mut gateway);
+    let statistics = gateway.engine.statistics();
+    assert_eq!(statistics.dropped(DropReason::NoRoute), MADE_UP.into());
+    assert_eq!(statistics.other_flows.received, MADE_UP.into());
+    assert_eq!(statistics.flows(), []);
+
+    let all = MaskedPointCode {
+        mask: 24,
+        point_code: pc(0),
+    };
+    let route = Route {
+        destination: all,
+        via: Via::As(AsId(2)),
+        priority: 0,
+    };
+    gateway.engine.add_route(NETWORK, route).expect("a way");
+    make_up(&mut gateway);
+    let relayed = data(Some(1), message(1, 2, 0, ""));
+    gateway.take(asps[0], &relayed);
+    let statistics = gateway.engine.statistics();
+    assert_eq!(statistics.relayed, u64::from(MADE_UP) + 1);
+    let flows = statistics.flows();
+    assert_eq!(flows.len(), 1_024 + 2);
+    let count = |destination| {
+        let found = flows
+            .iter()
+            .find(|(flow, _)| flow.destination == destination);
+        found.map(|(_, it)| (it.received, it.sent))
+    };
+    let rest = u64::from(MADE_UP) - 1_024;
+    assert_eq!(count(all), Some((rest, rest)));
+    assert_eq!(count(single(2)), Some((1, 1)));
 }
