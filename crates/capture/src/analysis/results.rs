@@ -133,7 +133,7 @@ pub(super) fn of(analysis: Analysis) -> Results {
     let untracked = m3ua.associations().iter();
     remark(
         untracked.map(|one| one.untracked_requests()).sum(),
-        "requests of M3UA whose answers were not looked for because too many waited",
+        "requests of M3UA whose answers were not looked for any more because too many waited",
     );
     remark(
         sip.rtp.unfollowed,

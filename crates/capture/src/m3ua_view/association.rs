@@ -94,7 +94,7 @@ impl M3uaAssociation {
         self.requests.unanswered()
     }
 
-    /// Requests that were not followed because too many waited for their answers.
+    /// Requests whose answers were not looked for any more because too many waited for theirs.
     pub fn untracked_requests(&self) -> u64 {
         self.requests.untracked
     }

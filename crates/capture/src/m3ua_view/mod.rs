@@ -1,6 +1,7 @@
 //! M3UA (RFC 4666) as a capture shows it: messages, states of ASPs and ASs, requests and their answers.
 
 mod association;
+mod latest;
 mod states;
 #[cfg(test)]
 mod tests;

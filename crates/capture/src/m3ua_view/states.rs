@@ -1,17 +1,13 @@
 //! States of ASPs and ASs over time, as an association tells of them (RFC 4666 section 4.3).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use m3ua::AspState;
 use m3ua::message::{Message, Status};
 
+use super::latest::{Context, Latest};
 use crate::Time;
 
 /// Changes of one association that are kept.
 const MOST_CHANGES: usize = 256;
-
-/// Application servers of one association whose state is followed.
-const MOST_SERVERS: usize = 256;
 
 /// A change of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,10 +45,10 @@ pub(super) struct States {
 #[derive(Debug, Default)]
 struct End {
     state: Option<AspState>,
-    /// The routing contexts for which it is active; `None`: for all.
-    active: BTreeSet<Option<u32>>,
+    /// The ASs in which it is active.
+    active: Latest<()>,
     /// What it was told of its ASs.
-    servers: BTreeMap<Vec<u32>, Status>,
+    servers: Latest<Status>,
 }
 
 impl States {
@@ -91,12 +87,8 @@ impl States {
             Message::Notify(notify) => match notify.status {
                 Status::AS_INACTIVE | Status::AS_ACTIVE | Status::AS_PENDING => {
                     let contexts = &notify.routing_contexts;
-                    let has_room = end.servers.len() < MOST_SERVERS;
-                    let is_known = end.servers.get(contexts) == Some(&notify.status);
-                    if has_room {
-                        end.servers.insert(contexts.clone(), notify.status);
-                    }
-                    (!is_known).then(|| SignallingState::As(notify.status, contexts.clone()))
+                    end.tell(contexts, notify.status)
+                        .then(|| SignallingState::As(notify.status, contexts.clone()))
                 }
                 _ => None,
             },
@@ -162,9 +154,7 @@ impl End {
     fn activate(&mut self, contexts: &[u32]) -> bool {
         let mut is_new = false;
         for context in these(contexts) {
-            if self.active.len() < MOST_SERVERS {
-                is_new |= self.active.insert(context);
-            }
+            is_new |= self.active.set(context, ()).is_none();
         }
         is_new
     }
@@ -178,14 +168,23 @@ impl End {
         }
         let mut was_active = false;
         for context in these(contexts) {
-            was_active |= self.active.remove(&context);
+            was_active |= self.active.remove(context).is_some();
         }
         was_active
+    }
+
+    /// Notes what it was told of these ASs. Whether that is a change.
+    fn tell(&mut self, contexts: &[u32], status: Status) -> bool {
+        let mut is_new = false;
+        for context in these(contexts) {
+            is_new |= self.servers.set(context, status) != Some(status);
+        }
+        is_new
     }
 }
 
 /// Routing contexts; `None` where there are none, which stands for all.
-fn these(contexts: &[u32]) -> impl Iterator<Item = Option<u32>> {
+fn these(contexts: &[u32]) -> impl Iterator<Item = Context> {
     let all = contexts.is_empty().then_some(None);
     all.into_iter().chain(contexts.iter().copied().map(Some))
 }

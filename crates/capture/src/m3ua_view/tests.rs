@@ -316,6 +316,69 @@ fn what_is_kept_is_bounded() {
     assert_eq!(all, 300_010);
 }
 
+/// Heartbeats that nobody answers leave room for other requests and their answers, and for younger heartbeats.
+#[test]
+fn unanswered_heartbeats_are_in_the_way_of_nothing_else() {
+    let mut script = Script::new(10);
+    let beat = |number: i64| Bytes::from(number.to_string());
+    script.see(0, true, &Message::Daud(destinations(&[11])));
+    for number in 0..2_000 {
+        script.see(number, true, &Message::Beat(Some(beat(number))));
+    }
+    script.see(2_000, true, &Message::AspUp(AspUp::default()));
+    script.see(2_001, false, &Message::AspUpAck(AspUp::default()));
+    script.see(2_002, false, &Message::BeatAck(Some(beat(1_999))));
+    script.see(2_003, false, &Message::Dava(destinations(&[11])));
+    let transactions = script.view.transactions();
+    let answered = |kind| transactions[&kind].answered;
+    assert_eq!(
+        [Kind::AspUp, Kind::Beat, Kind::Daud].map(answered),
+        [1, 1, 1]
+    );
+    let association = &script.view.associations()[0];
+    let waiting: Vec<&UnansweredRequest> = association.unanswered().collect();
+    assert!(waiting.iter().all(|it| it.time > Time(1_400 * MS)));
+    let beats = association.untracked_requests() + waiting.len() as u64 + 1;
+    assert_eq!(beats, 2_000);
+}
+
+/// However many ASs there were before, the states of those that are talked of are followed.
+#[test]
+fn states_of_ass_are_followed_however_many_there_are() {
+    let mut script = Script::new(10);
+    let notify = |status, context| {
+        Message::Notify(Notify {
+            status,
+            asp_identifier: None,
+            routing_contexts: vec![context],
+            info: None,
+        })
+    };
+    let changes = |script: &Script| {
+        let (kept, omitted) = script.view.associations()[0].changes();
+        kept.len() as u64 + omitted
+    };
+    for context in 0..5_000 {
+        script.see(0, false, &Message::AspActiveAck(active(vec![context])));
+        script.see(0, false, &notify(Status::AS_ACTIVE, context));
+    }
+    let before = changes(&script);
+    assert_eq!(before, 10_000);
+    // What is said again is no change.
+    script.see(1, false, &notify(Status::AS_ACTIVE, 4_999));
+    assert_eq!(changes(&script), before);
+    script.see(2, false, &notify(Status::AS_PENDING, 4_999));
+    script.see(3, false, &notify(Status::AS_PENDING, 4_999));
+    assert_eq!(changes(&script), before + 1);
+    let inactive = Message::AspInactiveAck(AspInactive {
+        routing_contexts: vec![4_999],
+        info: None,
+    });
+    script.see(4, false, &inactive);
+    script.see(5, false, &inactive);
+    assert_eq!(changes(&script), before + 2);
+}
+
 #[test]
 fn octets_that_are_no_message_are_counted() {
     let mut script = Script::new(10);

@@ -1,7 +1,7 @@
 //! Requests of M3UA and their answers.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use ahash::RandomState;
 use m3ua::message::{ErrorMessage, Kind, Message};
@@ -11,7 +11,8 @@ use measures::Delays;
 use crate::Time;
 use crate::m3ua_text::{contexts_in_short, destination_in_short};
 
-/// Requests of one association that wait for their answers; later ones are only counted.
+/// Requests of one association that wait for their answers. One of the kind that waits most gives way to another, the oldest: so
+/// heartbeats that nobody answers are in the way of nothing else.
 const MOST_WAITING: usize = 512;
 
 /// Requests of one association that were given up, and are kept to be shown.
@@ -51,11 +52,12 @@ pub struct UnansweredRequest {
 /// The requests of an association.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    waiting: Vec<Waiting>,
+    /// The oldest first.
+    waiting: VecDeque<Waiting>,
     /// Those that were not answered when the association ended: the first ones.
     given_up: Vec<UnansweredRequest>,
     given_up_counts: BTreeMap<Kind, u64>,
-    /// Requests that were not followed because too many waited.
+    /// Requests whose answers were not looked for any more because too many waited.
     pub(super) untracked: u64,
 }
 
@@ -127,12 +129,15 @@ impl Requests {
                     && waiting.request.by_source != by_source
                     && subject.answers(&waiting.subject)
             };
-            let found = self.waiting.extract_if(.., |waiting| is_answered(waiting));
-            for waiting in found {
-                let counts = counts.entry(kind).or_default();
-                counts.answered += 1;
-                counts.delay.record_nanoseconds(time - waiting.request.time);
-            }
+            self.waiting.retain(|waiting| {
+                let is_answered = is_answered(waiting);
+                if is_answered {
+                    let counts = counts.entry(kind).or_default();
+                    counts.answered += 1;
+                    counts.delay.record_nanoseconds(time - waiting.request.time);
+                }
+                !is_answered
+            });
         }
         for (subject, detail) in asked_by(message, variant) {
             let kind = message.kind();
@@ -146,11 +151,10 @@ impl Requests {
                 continue;
             }
             if self.waiting.len() >= MOST_WAITING {
-                self.untracked += 1;
-                continue;
+                self.make_room();
             }
             let blank = if detail.is_empty() { "" } else { " " };
-            self.waiting.push(Waiting {
+            self.waiting.push_back(Waiting {
                 kind,
                 subject,
                 request: UnansweredRequest {
@@ -223,9 +227,22 @@ impl Requests {
             .iter()
             .position(|waiting| may_be(waiting) && is_offending(waiting))
             .or_else(|| self.waiting.iter().position(may_be));
-        if let Some(at) = found {
-            let refused = self.waiting.remove(at);
+        if let Some(refused) = found.and_then(|at| self.waiting.remove(at)) {
             counts.entry(refused.kind).or_default().refused += 1;
+        }
+    }
+
+    /// The oldest request of the kind that waits most is not followed any more.
+    fn make_room(&mut self) {
+        let mut by_kind: BTreeMap<Kind, usize> = BTreeMap::new();
+        for waiting in &self.waiting {
+            *by_kind.entry(waiting.kind).or_default() += 1;
+        }
+        let most = by_kind.into_iter().max_by_key(|(_, count)| *count);
+        let oldest = most.and_then(|(kind, _)| self.waiting.iter().position(|it| it.kind == kind));
+        if let Some(oldest) = oldest {
+            self.waiting.remove(oldest);
+            self.untracked += 1;
         }
     }
 }
