@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
@@ -48,6 +48,8 @@ pub(crate) struct Message {
 pub(crate) struct Link {
     pub(crate) association: Association,
     queue: mpsc::Sender<Waiting>,
+    /// Messages that the association has not taken: those in the queue, and those that have left it to be sent next.
+    untaken: Arc<AtomicUsize>,
     is_congested: Arc<AtomicBool>,
     life: Arc<AtomicU64>,
 }
@@ -87,10 +89,12 @@ impl Link {
             stream,
             bytes: message,
         };
-        if self.queue.try_send(waiting).is_err() {
+        let untaken = self.untaken.fetch_add(1, Ordering::AcqRel) + 1;
+        if untaken > SEND_QUEUE || self.queue.try_send(waiting).is_err() {
+            self.untaken.fetch_sub(1, Ordering::AcqRel);
             return Queued::No;
         }
-        let is_half_full = self.queue.capacity() < SEND_QUEUE / 2;
+        let is_half_full = untaken > SEND_QUEUE / 2;
         match is_half_full && !self.is_congested.swap(true, Ordering::Relaxed) {
             true => Queued::Congested,
             false => Queued::Yes,
@@ -99,7 +103,7 @@ impl Link {
 
     /// Messages that wait for the association to take them.
     pub(crate) fn queued(&self) -> usize {
-        SEND_QUEUE - self.queue.capacity().min(SEND_QUEUE)
+        self.untaken.load(Ordering::Acquire)
     }
 
     /// The peer has restarted: it gets none of the messages that wait, as they would come before ASP Up.
@@ -128,9 +132,11 @@ impl Reporter {
 pub(crate) async fn serve(association: Association, reporter: Reporter) {
     let (queue, waiting) = mpsc::channel(SEND_QUEUE);
     let is_congested = Arc::new(AtomicBool::new(false));
+    let untaken = Arc::new(AtomicUsize::new(0));
     let link = Link {
         association: association.clone(),
         queue,
+        untaken: Arc::clone(&untaken),
         is_congested: Arc::clone(&is_congested),
         life: Arc::default(),
     };
@@ -141,6 +147,7 @@ pub(crate) async fn serve(association: Association, reporter: Reporter) {
     let sender = tokio::spawn(transmit(
         association.clone(),
         waiting,
+        untaken,
         is_congested,
         life,
         reporter.clone(),
@@ -154,6 +161,7 @@ pub(crate) async fn serve(association: Association, reporter: Reporter) {
 async fn transmit(
     association: Association,
     mut waiting: mpsc::Receiver<Waiting>,
+    untaken: Arc<AtomicUsize>,
     is_congested: Arc<AtomicBool>,
     life: Arc<AtomicU64>,
     reporter: Reporter,
@@ -163,6 +171,7 @@ async fn transmit(
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
         due.extend(batch.drain(..));
         while !due.is_empty() {
+            let before = due.len();
             let current = life.load(Ordering::Acquire);
             due.retain(|it: &Waiting| it.life == current);
             // They share packets and calls to the kernel.
@@ -178,8 +187,9 @@ async fn transmit(
                 (Some(_), _) => return,
                 (None, _) => {}
             }
+            untaken.fetch_sub(before - due.len(), Ordering::AcqRel);
         }
-        let is_relaxed = waiting.len() < SEND_QUEUE / 4;
+        let is_relaxed = untaken.load(Ordering::Acquire) < SEND_QUEUE / 4;
         if is_relaxed && is_congested.swap(false, Ordering::Relaxed) {
             reporter.report(Happening::Relaxed).await;
         }

@@ -153,7 +153,13 @@ impl Scene<'_> {
                 control.end_phase();
                 outcome
             };
-            let serve = LoadPlan::new(GeneratorConfig::CALL, LoadModel::Serve { time: None });
+            let serve = LoadPlan::new(
+                GeneratorConfig::CALL,
+                LoadModel::Serve {
+                    count: None,
+                    time: None,
+                },
+            );
             let (called, served, cut) =
                 tokio::join!(calls, callees.run(serve), self.cut_and_mend(start));
             called?;

@@ -107,7 +107,13 @@ impl Scene<'_> {
                 control.end_phase();
                 outcome
             };
-            let serve = LoadPlan::new(GeneratorConfig::CALL, LoadModel::Serve { time: None });
+            let serve = LoadPlan::new(
+                GeneratorConfig::CALL,
+                LoadModel::Serve {
+                    count: None,
+                    time: None,
+                },
+            );
             let (called, served) = tokio::join!(calls, callees.run(serve));
             served?;
             anyhow::Ok(Outcome {

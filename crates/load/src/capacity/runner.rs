@@ -28,7 +28,13 @@ pub struct Setup {
 impl Setup {
     /// Users who register and then do one thing.
     pub fn new(config: GeneratorConfig, task: TaskKind) -> Setup {
-        let plan = LoadPlan::new(task, LoadModel::Serve { time: None });
+        let plan = LoadPlan::new(
+            task,
+            LoadModel::Serve {
+                count: None,
+                time: None,
+            },
+        );
         Setup {
             config,
             companions: None,
@@ -266,7 +272,14 @@ impl StepRunner {
 fn tasks(step: &Step, setup: &Setup) -> Vec<Task> {
     match step.workload {
         Workload::Registrations | Workload::Reregistrations => {
-            LoadPlan::new(TaskKind::Register, LoadModel::Serve { time: None }).tasks
+            LoadPlan::new(
+                TaskKind::Register,
+                LoadModel::Serve {
+                    count: None,
+                    time: None,
+                },
+            )
+            .tasks
         }
         _ => setup.tasks.clone(),
     }

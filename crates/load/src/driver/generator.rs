@@ -16,7 +16,7 @@ use super::command::{Command, Control, Reply, Report};
 use super::config::{Connections, GeneratorConfig, Role};
 use super::error::LoadError;
 use super::media::MediaTotal;
-use super::plan::LoadPlan;
+use super::plan::{LoadModel, LoadPlan};
 use super::usage::ProcessorTime;
 use super::{open_files, start};
 use crate::arrivals::{Share, Validity, ValidityLimits};
@@ -204,6 +204,7 @@ impl LoadGenerator {
         let limits = Until {
             end: started.checked_add(within),
             registered: true,
+            served: None,
         };
         self.fulfil(
             started,
@@ -225,6 +226,7 @@ impl LoadGenerator {
         let until = Until {
             end: started.checked_add(within),
             registered: false,
+            served: None,
         };
         self.fulfil(started, self.live_every, until, &Command::Rest)
             .await
@@ -243,10 +245,15 @@ impl LoadGenerator {
     pub async fn run(&mut self, plan: LoadPlan) -> Result<Outcome, LoadError> {
         let started = Instant::now();
         let plan = Arc::new(plan);
+        let served = match plan.model {
+            LoadModel::Serve { count, .. } => count,
+            LoadModel::Open(_) | LoadModel::Closed { .. } => None,
+        };
         self.control.send(&Command::Run { started, plan });
         let limits = Until {
             end: None,
             registered: false,
+            served,
         };
         self.fulfil(started, self.live_every, limits, &Command::Finish)
             .await
@@ -358,8 +365,11 @@ impl LoadGenerator {
                         {
                             asked = false;
                             let is_registered = sum.registered + sum.unconnected_users >= self.users;
+                            let served = sum.statistics.served.decided();
                             self.show(started, sum, changes);
-                            if until.registered && done == workers && is_registered {
+                            if until.registered && done == workers && is_registered
+                                || until.served.is_some_and(|count| served >= count)
+                            {
                                 break;
                             }
                         }
@@ -461,6 +471,8 @@ struct Until {
     end: Option<Instant>,
     /// Not before all users are registered.
     registered: bool,
+    /// When others have begun so many attempts, which have ended.
+    served: Option<u64>,
 }
 
 /// Longer than any run.

@@ -49,6 +49,7 @@ mod background;
 mod carrier;
 mod coalescing;
 mod command;
+mod command_writer;
 mod config;
 mod error;
 mod generator;

@@ -66,8 +66,30 @@ enum Activity {
         /// What they do; whatever else they do beside is not counted.
         script: Option<ScriptId>,
     },
-    /// Waits for others to call.
-    Serving,
+    /// Waits for others to call, or for commands of other generators.
+    Serving(Commanded),
+}
+
+/// Attempts that commands begin.
+#[derive(Clone, Copy, Debug)]
+struct Commanded {
+    /// After how many none is begun any more.
+    count: Option<u64>,
+    /// How many may be under way.
+    in_flight: usize,
+    /// How many have begun.
+    begun: u64,
+}
+
+/// What becomes of a command that is for no call that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// An attempt was begun.
+    Begun,
+    /// None may begin now, or it cannot.
+    Refused,
+    /// It is not of a kind that begins one.
+    None,
 }
 
 /// The progress of a phase in one turn of its worker.
@@ -150,7 +172,14 @@ impl Phase {
                 let script = begin_closed(now, plan, population, count, engine);
                 (Activity::Closed { count, script }, time)
             }
-            LoadModel::Serve { time } => (Activity::Serving, time),
+            LoadModel::Serve { count, time } => {
+                let commanded = Commanded {
+                    count,
+                    in_flight: plan.in_flight,
+                    begun: 0,
+                };
+                (Activity::Serving(commanded), time)
+            }
         };
         Ok(Phase {
             end: time.and_then(|time| started.checked_add(time)),
@@ -203,9 +232,35 @@ impl Phase {
         }
     }
 
-    /// A command of another generator has begun an attempt.
-    pub(super) fn note_commanded(&mut self, now: Instant) {
-        self.begun.push(now);
+    /// A command of another generator is to begin an attempt. `begin` is given how many have begun.
+    pub(super) fn begin_commanded(
+        &mut self,
+        now: Instant,
+        engine: &mut Engine,
+        statistics: &mut Statistics,
+        begin: impl FnOnce(&mut Engine, u64) -> Result<(), NotBegun>,
+    ) -> Beginning {
+        let Activity::Serving(commanded) = &mut self.activity else {
+            return Beginning::None;
+        };
+        if self.stopped.is_some() || commanded.is_enough() {
+            return Beginning::Refused;
+        }
+        let begun = match engine.in_flight() >= commanded.in_flight {
+            true => Err(NotBegun::Full),
+            false => begin(engine, commanded.begun),
+        };
+        match begun {
+            Ok(()) => {
+                commanded.begun += 1;
+                self.begun.push(now);
+                return Beginning::Begun;
+            }
+            Err(NotBegun::NoScript) => return Beginning::None,
+            Err(NotBegun::Full | NotBegun::Busy) => statistics.note_held_back(now),
+            Err(NotBegun::NoSuchUser | NotBegun::NotConnected) => statistics.note_not_started(now),
+        }
+        Beginning::Refused
     }
 
     /// When there is something to begin, or to end, next.
@@ -242,12 +297,7 @@ impl Phase {
 
     /// Whether nothing is begun here but what keeps users registered.
     pub(super) fn is_serving(&self) -> bool {
-        matches!(self.activity, Activity::Serving)
-    }
-
-    /// Whether others may begin calls here: they may not when this phase is to end.
-    pub(super) fn may_be_called(&self) -> bool {
-        self.is_serving() && self.stopped.is_none()
+        matches!(self.activity, Activity::Serving(_))
     }
 
     /// Takes note of what has ended.
@@ -390,7 +440,7 @@ impl Phase {
                     }
                 }
             }
-            Activity::None | Activity::Closed { .. } | Activity::Serving => return false,
+            Activity::None | Activity::Closed { .. } | Activity::Serving(_) => return false,
         }
         true
     }
@@ -401,7 +451,8 @@ impl Phase {
             Activity::Open { arrivals, .. } => arrivals.is_finished(now),
             Activity::Registering { users, next, .. } => user_at(users, *next).is_none(),
             Activity::Closed { count, .. } => count.is_some_and(|count| self.ended >= count),
-            Activity::None | Activity::Serving => false,
+            Activity::Serving(commanded) => commanded.is_enough(),
+            Activity::None => false,
         };
         is_over || self.end.is_some_and(|end| end <= now)
     }
@@ -416,9 +467,17 @@ impl Phase {
             .is_some_and(|drain| now.saturating_duration_since(stopped) >= drain);
         is_late
             || match self.activity {
-                Activity::Serving => self.drain.is_none() || engine.sessions() == 0,
+                Activity::Serving(_) => {
+                    engine.in_flight() == 0 && (self.drain.is_none() || engine.sessions() == 0)
+                }
                 _ => self.registering.is_empty() && engine.in_flight() == 0,
             }
+    }
+}
+
+impl Commanded {
+    fn is_enough(&self) -> bool {
+        self.count.is_some_and(|count| self.begun >= count)
     }
 }
 
@@ -455,7 +514,10 @@ fn begin_closed(
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+
     use super::*;
+    use crate::engine::EngineConfig;
     use crate::record::{Attempt, CallId, Outcome, RegistrationRecord, RequestRecord};
 
     fn attempt(script: u16, user: u32) -> Attempt {
@@ -510,5 +572,46 @@ mod tests {
         assert!(phase.is_over(Instant::now()));
         phase.record(&registration(7));
         assert_eq!((phase.ended, phase.registering.len()), (2, 0));
+    }
+
+    #[test]
+    fn commands_begin_no_more_than_may_be_begun() {
+        let now = Instant::now();
+        let rng = ChaCha12Rng::seed_from_u64(1);
+        let mut engine = Engine::new(EngineConfig::default(), rng, now);
+        let mut statistics = Statistics::new(now, Duration::from_secs(1));
+        let serving = |count, in_flight| {
+            Phase::new(Activity::Serving(Commanded {
+                count,
+                in_flight,
+                begun: 0,
+            }))
+        };
+        let (mut limited, mut full) = (serving(Some(2), 5), serving(None, 0));
+        let mut begin = |phase: &mut Phase, begun| {
+            let begin = |_: &mut Engine, _| begun;
+            phase.begin_commanded(now, &mut engine, &mut statistics, begin)
+        };
+        assert_eq!(
+            begin(&mut limited, Err(NotBegun::NoScript)),
+            Beginning::None
+        );
+        for _ in 0..2 {
+            assert!(!limited.is_over(now));
+            assert_eq!(begin(&mut limited, Ok(())), Beginning::Begun);
+        }
+        assert_eq!(begin(&mut limited, Ok(())), Beginning::Refused);
+        assert!(limited.is_over(now));
+        assert_eq!(begin(&mut full, Ok(())), Beginning::Refused);
+        let unconnected = Err(NotBegun::NotConnected);
+        let mut other = Phase::new(Activity::Serving(Commanded {
+            count: None,
+            in_flight: 5,
+            begun: 0,
+        }));
+        assert_eq!(begin(&mut other, unconnected), Beginning::Refused);
+        assert_eq!(begin(&mut Phase::idle(), Ok(())), Beginning::None);
+        let arrivals = statistics.arrivals;
+        assert_eq!((arrivals.held_back, arrivals.not_started), (1, 2));
     }
 }

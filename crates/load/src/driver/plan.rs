@@ -70,8 +70,11 @@ pub enum LoadModel {
     },
     /// By the clock, whether or not earlier attempts have ended; callers take turns.
     Open(ArrivalPlan),
-    /// Nothing is begun here: callees wait for others to call, so long or until they are told to stop.
+    /// Nothing is begun here by itself: callees wait for others to call, and commands of other generators begin
+    /// calls, until they are told to stop.
     Serve {
+        /// Until so many calls have ended; of those that commands begin, none is begun beyond.
+        count: Option<u64>,
         /// How long.
         time: Option<Duration>,
     },

@@ -2,15 +2,16 @@
 //! octet 27.
 
 use std::collections::HashMap;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::carrier::Waker;
+use super::command_writer::CommandWriter;
 use crate::engine::Command;
 
 /// Where the other generators are, and where they find this one.
@@ -34,8 +35,9 @@ const MOST_CONNECTIONS: usize = 64;
 /// Commands that have come and wait for the worker. What comes beyond waits in the network.
 const MOST_WAITING: usize = 1_000;
 
-/// How long an other is tried that does not listen yet, and how often.
+/// How long an other is tried that does not listen yet, how long at a time, and after which pause again.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const CONNECT_ONCE: Duration = Duration::from_secs(1);
 const CONNECT_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an other may take to make room for a command.
@@ -55,13 +57,15 @@ pub(super) struct Twins {
 /// One that is connected to when the first command is for it.
 struct Connected {
     address: SocketAddr,
-    stream: Option<TcpStream>,
+    writer: Option<CommandWriter>,
 }
 
-/// What the threads that read have in common.
+/// What the threads that read and write have in common.
 struct Shared {
-    /// The connection whose first command has come last: the way back to a generator without a name.
-    accepted: Mutex<Option<TcpStream>>,
+    /// By the connection whose first command has come last: the way back to a generator without a name.
+    accepted: Mutex<Option<CommandWriter>>,
+    /// Why an other cannot be told anything any more.
+    failure: Mutex<Option<io::Error>>,
     connections: AtomicUsize,
     is_over: AtomicBool,
     sender: SyncSender<Vec<u8>>,
@@ -74,6 +78,7 @@ impl Twins {
         let (sender, commands) = sync_channel(MOST_WAITING);
         let shared = Arc::new(Shared {
             accepted: Mutex::new(None),
+            failure: Mutex::new(None),
             connections: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             sender,
@@ -92,7 +97,7 @@ impl Twins {
         let connected = plan.connect.iter().map(|(name, address)| {
             let connected = Connected {
                 address: *address,
-                stream: None,
+                writer: None,
             };
             (name.clone(), connected)
         });
@@ -108,80 +113,89 @@ impl Twins {
         self.commands.try_recv().ok()
     }
 
-    /// Sends a command, to one or to all; opens the connection if there is none.
+    /// Sends a command, to one or to all, over a connection that is opened for the first one. Nothing is waited for: what
+    /// cannot be written is told by [`check`](Twins::check).
     pub(super) fn send(&mut self, command: &Command) -> io::Result<()> {
         let mut octets = command.octets.clone();
         octets.push(END);
         let name = command.to.as_deref();
-        let mut others: Vec<&mut Connected> = self
-            .connected
-            .iter_mut()
-            .filter(|(known, _)| name.is_none() || known.as_deref() == name)
-            .map(|(_, connected)| connected)
-            .collect();
-        if others.is_empty() {
-            return self.answer(name, &octets);
+        let is_meant = |known: &Option<String>| name.is_none() || known.as_deref() == name;
+        if !self.connected.keys().any(is_meant) {
+            return self.answer(name, octets);
         }
-        for other in &mut others {
-            if other.stream.is_none() {
-                other.stream = Some(self.shared.connect(other.address)?);
+        for (known, other) in &mut self.connected {
+            if !is_meant(known) {
+                continue;
             }
-            if let Some(stream) = &mut other.stream {
-                let written = stream.write_all(&octets);
-                written.map_err(|error| {
-                    let text = format!("cannot send a command to {}: {error}", other.address);
-                    io::Error::new(error.kind(), text)
-                })?;
-            }
+            let writer = match other.writer.take() {
+                Some(writer) => writer,
+                None => self.shared.connect(other.address)?,
+            };
+            other.writer.insert(writer).send(octets.clone())?;
         }
         Ok(())
     }
 
+    /// Tells why an other could not be told a command.
+    pub(super) fn check(&self) -> io::Result<()> {
+        match locked(&self.shared.failure).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
     /// Sends by the connection that has come.
-    fn answer(&self, name: Option<&str>, octets: &[u8]) -> io::Result<()> {
-        let accepted = self.shared.accepted.lock();
-        let mut accepted = accepted.unwrap_or_else(PoisonError::into_inner);
-        match (name, accepted.as_mut()) {
-            (Some(name), _) => Err(io::Error::new(
+    fn answer(&self, name: Option<&str>, octets: Vec<u8>) -> io::Result<()> {
+        if let Some(name) = name {
+            return Err(io::Error::new(
                 ErrorKind::NotFound,
                 format!("there is no generator \"{name}\" to send a command to"),
-            )),
-            // The calls of one that is not there, or not any more, are told nothing.
-            (None, None) => Ok(()),
-            (None, Some(stream)) => {
-                if stream.write_all(octets).is_err() {
-                    *accepted = None;
-                }
-                Ok(())
-            }
+            ));
         }
+        // The calls of one that is not there, or does not read, are told nothing.
+        let mut accepted = locked(&self.shared.accepted);
+        if accepted
+            .as_ref()
+            .is_some_and(|writer| writer.send(octets).is_err())
+        {
+            *accepted = None;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Twins {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        let accepted = self.shared.accepted.lock();
-        let mut accepted = accepted.unwrap_or_else(PoisonError::into_inner);
+        let accepted = locked(&self.shared.accepted).take();
         let connected = self.connected.values_mut();
-        let streams = connected.filter_map(|connected| connected.stream.take());
-        for stream in streams.chain(accepted.take()) {
-            // Whoever reads from it ends, too.
-            stream.shutdown(std::net::Shutdown::Both).ok();
+        let writers = connected.filter_map(|connected| connected.writer.take());
+        for writer in writers.chain(accepted) {
+            writer.finish();
         }
     }
 }
 
 impl Shared {
-    /// A connection to another generator, which may be about to start.
-    fn connect(self: &Arc<Shared>, address: SocketAddr) -> io::Result<TcpStream> {
+    /// Writes to another generator, which may be about to start.
+    fn connect(self: &Arc<Shared>, address: SocketAddr) -> io::Result<CommandWriter> {
+        let (opener, failing) = (Arc::clone(self), Arc::clone(self));
+        let failed = move |error: io::Error| {
+            let text = format!("cannot send a command to {address}: {error}");
+            *locked(&failing.failure) = Some(io::Error::new(error.kind(), text));
+            failing.waker.wake();
+        };
+        CommandWriter::start(move || opener.connected(address), failed)
+    }
+
+    /// A connection to another generator, once it listens.
+    fn connected(self: &Arc<Shared>, address: SocketAddr) -> io::Result<TcpStream> {
         let by = Instant::now() + CONNECT_WITHIN;
         let stream = loop {
-            match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+            match TcpStream::connect_timeout(&address, CONNECT_ONCE) {
                 Ok(stream) => break stream,
-                Err(error) if Instant::now() >= by => {
-                    let text = format!("cannot send a command to {address}: {error}");
-                    return Err(io::Error::new(error.kind(), text));
+                Err(error) if Instant::now() >= by || self.is_over.load(Ordering::Relaxed) => {
+                    return Err(error);
                 }
                 Err(_) => thread::sleep(CONNECT_AGAIN),
             }
@@ -214,9 +228,9 @@ impl Shared {
             for command in splitter.push(octets.get(..count).unwrap_or_default()) {
                 if std::mem::take(&mut may_be_way_back)
                     && let Ok(way_back) = stream.try_clone()
+                    && let Ok(writer) = CommandWriter::start(|| Ok(way_back), |_| ())
                 {
-                    let accepted = self.accepted.lock();
-                    *accepted.unwrap_or_else(PoisonError::into_inner) = Some(way_back);
+                    *locked(&self.accepted) = Some(writer);
                 }
                 if self.sender.send(command).is_err() {
                     return;
@@ -229,6 +243,10 @@ impl Shared {
             }
         }
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes connections.

@@ -15,13 +15,13 @@ use super::coalescing::{Coalescer, CoalescingLimits};
 use super::command::{Command, Reply, Report};
 use super::error::LoadError;
 use super::media::CallsWithMedia;
-use super::phase::{Phase, Progress};
+use super::phase::{Beginning, Phase, Progress};
 use super::plan::{LoadPlan, Peers, Task, TaskKind};
 use super::population::Population;
 use super::twins::Twins;
 use super::usage;
 use super::users::Users;
-use crate::engine::NewSession;
+use crate::engine::{Engine, NewSession};
 use crate::record::Record;
 use crate::statistics::Statistics;
 
@@ -93,7 +93,6 @@ pub(super) fn run(parts: Parts) {
         has_second,
         twins,
         plan: None,
-        commanded: 0,
         rng,
     };
     if worker.open(&mut carrier, connect_by) {
@@ -124,8 +123,6 @@ struct Worker {
     twins: Option<Twins>,
     /// What the run does.
     plan: Option<Arc<LoadPlan>>,
-    /// How many attempts were begun by commands.
-    commanded: u32,
     rng: ChaCha12Rng,
 }
 
@@ -344,29 +341,33 @@ impl Worker {
             if engine.handle_command(now, &command).is_ok() {
                 continue;
             }
-            let task = plan.tasks.first().filter(|_| self.phase.may_be_called());
             let Some(Task {
                 kind: TaskKind::Script(script),
                 peers,
                 ..
-            }) = task
+            }) = plan.tasks.first()
             else {
                 continue;
             };
-            let callers = self.population.callers;
-            let user = callers.first + callers.step * (self.commanded % callers.count.max(1));
-            let peer = match peers {
-                Peers::Opposite => user + self.population.all_callers,
-                Peers::Range { first, count } => first + self.commanded % count.max(&1),
+            let (callers, all_callers) = (self.population.callers, self.population.all_callers);
+            let begin = |engine: &mut Engine, number: u64| {
+                let of = |count: u32| (number % u64::from(count.max(1))) as u32;
+                let user = callers.first + callers.step * of(callers.count);
+                let peer = match *peers {
+                    Peers::Opposite => user + all_callers,
+                    Peers::Range { first, count } => first + of(count),
+                };
+                let session = NewSession {
+                    script: *script,
+                    user,
+                    peer,
+                };
+                engine.begin_commanded(now, session, &command)
             };
-            let session = NewSession {
-                script: *script,
-                user,
-                peer,
-            };
-            if engine.begin_commanded(now, session, &command).is_ok() {
-                self.commanded = self.commanded.wrapping_add(1);
-                self.phase.note_commanded(now);
+            let statistics = &mut self.statistics;
+            let beginning = self.phase.begin_commanded(now, engine, statistics, begin);
+            if beginning == Beginning::Refused {
+                engine.refuse_command(&command);
             }
         }
         true
@@ -378,7 +379,7 @@ impl Worker {
                 twins.send(&command)?;
             }
         }
-        Ok(())
+        self.twins.as_ref().map_or(Ok(()), Twins::check)
     }
 
     fn take_records(&mut self, now: Instant) {

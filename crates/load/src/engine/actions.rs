@@ -67,8 +67,7 @@ impl Engine {
                 let operand = number(&self.text(script, index, operand, trigger)).unwrap_or(0.0);
                 let value = self.variable(index, *variable).and_then(number);
                 let value = calculate(value.unwrap_or(0.0), *operation, operand);
-                let value = value.to_string().into_bytes();
-                self.set_variable(script, index, *variable, Some(value));
+                self.set_variable(script, index, *variable, Some(script.written(value)));
             }
             Action::Test {
                 variable,
@@ -86,14 +85,14 @@ impl Engine {
                 let right = self.text(script, index, right, trigger);
                 let left = self.variable(index, *left).unwrap_or_default();
                 let order = left.cmp(right.as_slice()) as i8;
-                let value = order.to_string().into_bytes();
+                let value = script.written(order.into());
                 self.set_variable(script, index, *variable, Some(value));
             }
             Action::Sample {
                 variable,
                 distribution,
             } => {
-                let value = draw(distribution, &mut self.rng).to_string().into_bytes();
+                let value = script.written(draw(distribution, &mut self.rng));
                 self.set_variable(script, index, *variable, Some(value));
             }
             Action::VerifyCredentials { variable, login } => {
@@ -113,9 +112,8 @@ impl Engine {
                 key,
             } => {
                 let key = self.text(script, index, key, trigger);
-                let row = table.find(&key).and_then(|row| i64::try_from(row).ok());
-                let value = row.unwrap_or(-1).to_string().into_bytes();
-                self.set_variable(script, index, *variable, Some(value));
+                let row = table.find(&key).map_or(-1.0, |row| row as f64);
+                self.set_variable(script, index, *variable, Some(script.written(row)));
             }
             Action::UrlEncode(variable) => {
                 let value = self.variable(index, *variable).map(url_encoded);

@@ -1,6 +1,7 @@
 //! Commands: messages between two generators beside the calls, which tell each other how their calls stand (SIPp's third
 //! party call control, `<sendCmd>` and `<recvCmd>`). A command belongs to the call with its Call-ID, on both sides.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -51,7 +52,11 @@ impl Engine {
         let found = owner.or_else(|| self.find_filed(command.call_id, |_| true));
         let Some((index, script)) = found.and_then(|index| Some((index, self.script_of(index)?)))
         else {
-            return Err(NoSuchCall);
+            return match command.aborts_call() {
+                // It is over.
+                true => Ok(()),
+                false => Err(NoSuchCall),
+            };
         };
         let trigger = Trigger {
             moment: Moment { now, received: now },
@@ -113,6 +118,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Tells the other generators that the call of a command is not begun here.
+    pub fn refuse_command(&mut self, octets: &[u8]) {
+        let text = Received::text_of_command(octets);
+        if let Ok(command) = Received::read(&text)
+            && !command.aborts_call()
+        {
+            let call_id = String::from_utf8_lossy(command.call_id);
+            self.send_abort(&call_id);
+        }
+    }
+
     /// The next command that is to be sent.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
@@ -137,8 +153,12 @@ impl Engine {
             return;
         }
         if let Some(call_id) = self.call_id(script, index) {
-            let octets = format!("call-id: {call_id}\r\n{ABORT}").into_bytes();
-            self.send_command(Command { to: None, octets });
+            self.send_abort(&call_id);
         }
+    }
+
+    fn send_abort(&mut self, call_id: &dyn Display) {
+        let octets = format!("call-id: {call_id}\r\n{ABORT}").into_bytes();
+        self.send_command(Command { to: None, octets });
     }
 }

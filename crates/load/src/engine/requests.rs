@@ -450,10 +450,13 @@ impl Engine {
             Method::Bye if is_lingering || is_sending_bye => (200, None),
             Method::Bye => (200, Some(Failure::HungUp)),
             Method::Options => (200, None),
+            other if script.auto_answers(other) => (200, None),
             Method::Invite => (488, None),
             _ => (405, None),
         };
-        let is_strict = script.is_strict() && !is_lingering && request.cseq_method != Method::Bye;
+        let is_allowed =
+            request.cseq_method == Method::Bye || script.auto_answers(&request.cseq_method);
+        let is_strict = script.is_strict() && !is_lingering && !is_allowed;
         let outcome = outcome.or(is_strict.then_some(Failure::Unexpected));
         let start = self.transmits.len();
         self.answer_now(index, request, status, trigger);

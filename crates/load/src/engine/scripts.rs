@@ -11,7 +11,7 @@ use crate::script::{First, Kind, Script, ScriptId, Template, builtin};
 pub(super) struct Scripts {
     /// A copy of each script, of this engine's own: no other one touches its count of owners.
     scripts: Vec<Arc<Script>>,
-    /// Which script begins with a request of a method.
+    /// Which script may begin with a request of a method.
     waiting: Vec<(Method, ScriptId)>,
     registration: Option<ScriptId>,
     /// How the engine ends a call that its script has given up.
@@ -42,7 +42,10 @@ impl Scripts {
     pub(super) fn add(&mut self, script: &Script) -> ScriptId {
         let id = ScriptId(u16::try_from(self.scripts.len()).unwrap_or(u16::MAX));
         match script.first() {
-            First::Waits(method) => self.waiting.push((method.clone(), id)),
+            First::Waits(_) => {
+                let methods = script.beginnings().cloned();
+                self.waiting.extend(methods.map(|method| (method, id)));
+            }
             First::Sends if *script.kind() == Kind::Registration => {
                 self.registration.get_or_insert(id);
             }

@@ -65,6 +65,12 @@ pub struct Options {
     pub hold: Pause,
     /// Keywords of the run and what they stand for in SIPp's scenarios: its `-key NAME VALUE`.
     pub keywords: Vec<(String, String)>,
+    /// What variables of SIPp's scenarios are when a call begins: its `-set NAME VALUE`.
+    pub variables: Vec<(String, String)>,
+    /// How long SIPp's scenarios wait for a message where they do not say it: its `-recv_timeout`.
+    pub receive_timeout: Option<Duration>,
+    /// Whether SIPp's scenarios answer INFO, NOTIFY, OPTIONS and UPDATE that they do not expect: its `-aa`.
+    pub auto_answers: bool,
     /// Where the files are that a scenario names. [`Scenario::load`] looks beside the scenario.
     pub companions: Companions,
 }
@@ -75,6 +81,9 @@ impl Default for Options {
         Options {
             hold: Pause::Fixed(Duration::ZERO),
             keywords: Vec::new(),
+            variables: Vec::new(),
+            receive_timeout: None,
+            auto_answers: false,
             companions: Companions::default(),
         }
     }

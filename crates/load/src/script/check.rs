@@ -190,6 +190,8 @@ pub(super) fn check(
         acknowledges_failures: false,
         is_strict: false,
         expects_provisional: false,
+        auto_answers: false,
+        has_fractions: false,
         learns_early,
         asks_once: false,
         has_commands,

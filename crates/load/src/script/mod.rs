@@ -86,6 +86,8 @@ pub struct Script {
     expects_provisional: bool,
     learns_early: bool,
     asks_once: bool,
+    auto_answers: bool,
+    has_fractions: bool,
     has_commands: bool,
     /// By step: what is still used of messages that have been received.
     needs: check::Needs,
@@ -193,6 +195,8 @@ impl Script {
         script.acknowledges_failures = self.acknowledges_failures;
         script.is_strict = self.is_strict;
         script.expects_provisional = self.expects_provisional;
+        script.auto_answers = self.auto_answers;
+        script.has_fractions = self.has_fractions;
         script.timer_names = self.timer_names;
         Ok(script)
     }
@@ -218,6 +222,20 @@ impl Script {
     /// the next hop has the request (RFC 3261 section 17.2.1), nor does a repetition, nor what crosses a CANCEL.
     pub fn expecting_provisional(mut self) -> Script {
         self.expects_provisional = true;
+        self
+    }
+
+    /// The same script, in which INFO, NOTIFY, OPTIONS and UPDATE that no step expects are answered with 200, and the run
+    /// goes on (SIPp's `-aa`).
+    pub fn auto_answering(mut self) -> Script {
+        self.auto_answers = true;
+        self
+    }
+
+    /// The same script, which writes numbers that it has calculated with six digits behind the point, as C's `%f` does and
+    /// SIPp with it. Otherwise they have no needless digits.
+    pub fn with_fractions(mut self) -> Script {
+        self.has_fractions = true;
         self
     }
 
@@ -281,6 +299,22 @@ impl Script {
         &self.first
     }
 
+    /// The methods of the requests that it may begin with.
+    pub(crate) fn beginnings(&self) -> impl Iterator<Item = &Method> {
+        let mut steps = self.steps.iter();
+        let first = steps.find(|step| !matches!(step, Step::Do(_) | Step::Jump { .. }));
+        let alternatives = match first {
+            Some(Step::Expect(expect)) => expect.alternatives.as_slice(),
+            _ => &[],
+        };
+        alternatives
+            .iter()
+            .filter_map(|alternative| match &alternative.expected {
+                Expected::Request(method) => Some(method),
+                Expected::Response { .. } | Expected::Command { .. } => None,
+            })
+    }
+
     /// How many timers it takes times with: one more than the highest number.
     pub fn timers(&self) -> usize {
         self.timers
@@ -300,6 +334,26 @@ impl Script {
     /// Whether a request that no step expects fails a run.
     pub fn is_strict(&self) -> bool {
         self.is_strict
+    }
+
+    /// Whether it answers a request of this method that no step expects with 200.
+    pub(crate) fn auto_answers(&self, method: &Method) -> bool {
+        let answered = [
+            Method::Info,
+            Method::Notify,
+            Method::Options,
+            Method::Update,
+        ];
+        self.auto_answers && answered.contains(method)
+    }
+
+    /// A number as it stands in a variable.
+    pub(crate) fn written(&self, number: f64) -> Vec<u8> {
+        match self.has_fractions {
+            true => format!("{number:.6}"),
+            false => number.to_string(),
+        }
+        .into_bytes()
     }
 
     /// Whether this provisional response has to be expected.

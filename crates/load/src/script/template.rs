@@ -458,9 +458,9 @@ fn start(parts: &[TemplatePart]) -> Result<Start, TemplateError> {
     let error = || TemplateError::Start(line.to_owned());
     let (word, rest) = line.split_once(' ').ok_or_else(error)?;
     if word == "SIP/2.0" {
-        let code = rest.split(' ').next().unwrap_or_default();
+        let code = rest.split_whitespace().next().unwrap_or_default();
         let status: u16 = code.parse().map_err(|_| error())?;
-        if code.len() != 3 || !(100..700).contains(&status) {
+        if !(100..700).contains(&status) {
             return Err(error());
         }
         return Ok(Start::Response(status));

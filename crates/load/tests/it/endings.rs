@@ -159,7 +159,13 @@ async fn calls_that_are_ended_at_once_are_hung_up() {
         let (quit, mut live) = (callers.control(), callers.live());
         let (stop, mut heard) = (callees.control(), callees.live());
         let serving = tokio::spawn(async move {
-            let plan = LoadPlan::new(CALL, LoadModel::Serve { time: None });
+            let plan = LoadPlan::new(
+                CALL,
+                LoadModel::Serve {
+                    count: None,
+                    time: None,
+                },
+            );
             let outcome = callees.run(plan).await.expect("it serves");
             callees.shutdown().await;
             outcome

@@ -90,9 +90,12 @@ async fn callers_and_callees_are_two_programs() {
             ..direct(transport)
         };
         let mut callers = LoadGenerator::start(callers).await.expect("callers");
-        let (control, mut live) = (callees.control(), callees.live());
+        let mut live = callees.live();
         let serving = tokio::spawn(async move {
-            let pace = LoadModel::Serve { time: None };
+            let pace = LoadModel::Serve {
+                count: Some(200),
+                time: None,
+            };
             let outcome = callees
                 .run(LoadPlan::new(CALL, pace))
                 .await
@@ -106,7 +109,6 @@ async fn callers_and_callees_are_two_programs() {
         let outcome = calls(&mut callers, 200).await;
         assert_eq!(outcome.statistics.calls.completed, 200, "{transport}");
         callers.shutdown().await;
-        control.stop();
         let outcome = tokio::time::timeout(TIMEOUT, serving)
             .await
             .expect("in time")

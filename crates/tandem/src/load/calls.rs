@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use load::driver::LoadModel;
-use load::scenario;
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{First, Pause, Script};
 use serde::Serialize;
@@ -15,12 +14,13 @@ use serde::Serialize;
 use super::common::{Network, Outputs};
 use super::media::{self, Media};
 use super::population::Population;
-use super::scenarios::{keywords, load_scenario};
+use super::scenarios::{SippOptions, load_scenario};
 use super::schedule::Schedule;
 use super::traces;
 use super::twins::TwinOptions;
 use super::usage_error;
 use super::user_options::{self, RoleOption, UserOptions, Workload};
+use crate::usage::refused;
 use crate::values::duration;
 
 /// Register users and let them call each other.
@@ -66,10 +66,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(super) scenario: Option<PathBuf>,
 
-    /// A keyword of SIPp's scenarios, and its value; may be given several times (SIPp: -key)
-    #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
-          requires = "scenario", help_heading = "Calls")]
-    pub(super) keyword: Vec<String>,
+    #[command(flatten)]
+    pub(super) sipp: SippOptions,
 
     #[command(flatten)]
     pub(super) twins: TwinOptions,
@@ -146,6 +144,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         job.config.twins = arguments.twins.plan(script)?;
         if *script.first() == First::Commanded {
             job.plan.model = LoadModel::Serve {
+                count: schedule.calls,
                 time: schedule.duration,
             };
         }
@@ -188,17 +187,13 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
     let (caller, callee) = match &arguments.scenario {
         None => (call, answer),
         Some(file) => {
-            let options = scenario::Options {
-                hold,
-                keywords: keywords(&arguments.keyword),
-                ..scenario::Options::default()
-            };
+            let options = arguments.sipp.scenario_options(hold);
             let scenario = load_scenario(file, &options)?;
             if scenario.caller.is_none() && arguments.user_options.role != RoleOption::Callees {
-                bail!(
+                bail!(refused(format!(
                     "{} has only the steps of a callee: give --role callees, or a scenario with a caller",
                     file.display()
-                );
+                )));
             }
             (
                 scenario.caller.unwrap_or(call),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
 use load::driver::{LoadGenerator, LoadModel, Outcome, Snapshot};
+use report::Stopwatch;
 use sip::Transport;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
@@ -17,7 +18,7 @@ use super::display::{Display, Phase};
 use super::job::{Done, Job, Registration};
 use super::records::RecordFile;
 use super::remote_control::RemoteControl;
-use super::results::Results;
+use super::results::{Results, forks};
 use super::tables;
 use super::traces::Figures;
 use super::view::Planned;
@@ -27,6 +28,7 @@ impl Job {
     /// Does it.
     pub(super) async fn run(mut self, outputs: &Outputs) -> anyhow::Result<Results> {
         let origin = Instant::now();
+        let stopwatch = Stopwatch::start();
         let mut records = None;
         if let Some(path) = &outputs.csv {
             let (file, sender) = RecordFile::create(path, origin)?;
@@ -95,6 +97,7 @@ impl Job {
             performed => Ok(Results::new(
                 self,
                 done,
+                stopwatch.period(),
                 performed.err(),
                 is_interrupted,
                 records,
@@ -133,6 +136,9 @@ impl Job {
             let outcome = done.registered.insert(outcome);
             if !display.is_ending() {
                 check_registered(outcome, users, display)?;
+                if let Some(warning) = forks(&outcome.counters) {
+                    display.say(&warning);
+                }
             }
         }
         if !display.is_ending() {
@@ -225,12 +231,13 @@ impl Job {
                 (None, Some(time)) => Planned::Time(time),
                 (None, None) => Planned::Unlimited,
             },
-            LoadModel::Closed { count, time } => match (count, time) {
-                (Some(count), _) => Planned::Attempts(count),
-                (None, Some(time)) => Planned::Time(time),
-                (None, None) => Planned::Unlimited,
-            },
-            LoadModel::Serve { time } => time.map_or(Planned::Unlimited, Planned::Time),
+            LoadModel::Closed { count, time } | LoadModel::Serve { count, time } => {
+                match (count, time) {
+                    (Some(count), _) => Planned::Attempts(count),
+                    (None, Some(time)) => Planned::Time(time),
+                    (None, None) => Planned::Unlimited,
+                }
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use super::population::Population;
 use super::schedule::Schedule;
 use super::usage_error;
 use super::user_options;
+use crate::usage::refused;
 use crate::values::{count, duration, percentage};
 
 /// Register users repeatedly, or keep a large population registered.
@@ -124,7 +125,7 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
         schedule,
         ..
     } = arguments;
-    let transport = network.transport().map_err(anyhow::Error::msg)?;
+    let transport = network.transport().map_err(refused)?;
     let found = network.find(transport).await?;
     let (users, directory) = population.directory(
         "register",
@@ -163,11 +164,14 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
                     per_second,
                     is_measured: true,
                 }),
-                LoadModel::Serve { time: Some(time) },
+                LoadModel::Serve {
+                    count: None,
+                    time: Some(time),
+                },
             )
         }
         None => {
-            let mut plan = schedule.plan().map_err(anyhow::Error::msg)?;
+            let mut plan = schedule.plan().map_err(refused)?;
             if schedule.calls.is_none() && schedule.duration.is_none() {
                 plan.count = Some(u64::from(users) * arguments.cycles);
                 plan.time = None;

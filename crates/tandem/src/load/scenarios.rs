@@ -3,20 +3,59 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use load::scenario::{Options, Problem, Scenario};
+use load::script::Pause;
 
 use crate::perf::output::print;
 use crate::terminal::complain;
+use crate::values::positive_duration;
 
-/// The keywords of `--keyword NAME VALUE`, which clap gives in one list.
-pub(super) fn keywords(given: &[String]) -> Vec<(String, String)> {
+/// The names and values of an option that has both, which clap gives in one list.
+fn pairs(given: &[String]) -> Vec<(String, String)> {
     let pairs = given.chunks_exact(2);
     pairs
         .map(|pair| (pair[0].clone(), pair[1].clone()))
         .collect()
+}
+
+/// What a run says beside a scenario of SIPp's.
+#[derive(Args, Debug)]
+pub(super) struct SippOptions {
+    /// A keyword of SIPp's scenarios, and its value; may be given several times (SIPp: -key)
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
+          requires = "scenario", help_heading = "Calls")]
+    keyword: Vec<String>,
+
+    /// A variable of SIPp's scenarios, and its value when a call begins; may be given several times (SIPp: -set)
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true,
+          requires = "scenario", help_heading = "Calls")]
+    variable: Vec<String>,
+
+    /// How long SIPp's scenarios wait for a message where they do not say it (SIPp: -recv_timeout)
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, requires = "scenario", help_heading = "Calls")]
+    receive_timeout: Option<Duration>,
+
+    /// SIPp's scenarios answer INFO, NOTIFY, OPTIONS and UPDATE that they do not expect (SIPp: -aa)
+    #[arg(long, requires = "scenario", help_heading = "Calls")]
+    auto_answer: bool,
+}
+
+impl SippOptions {
+    /// What a scenario is told, with the length of its pauses.
+    pub(super) fn scenario_options(&self, hold: Pause) -> Options {
+        Options {
+            hold,
+            keywords: pairs(&self.keyword),
+            variables: pairs(&self.variable),
+            receive_timeout: self.receive_timeout,
+            auto_answers: self.auto_answer,
+            ..Options::default()
+        }
+    }
 }
 
 /// A scenario by the name of one that is built in, or from a file.
@@ -75,7 +114,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut lines = String::new();
     if !arguments.files.is_empty() {
         let options = Options {
-            keywords: keywords(&arguments.keyword),
+            keywords: pairs(&arguments.keyword),
             ..Options::default()
         };
         let mut has_failed = false;

@@ -22,7 +22,7 @@ pub(super) struct Schedule {
     pub(super) rate_period: Duration,
 
     /// End after this number
-    #[arg(long, short = 'm', value_name = "N", conflicts_with = "duration",
+    #[arg(long, short = 'm', value_name = "N",
           value_parser = |text: &str| count(text, 1..=u64::MAX))]
     pub(super) calls: Option<u64>,
 
@@ -115,8 +115,7 @@ impl Schedule {
         let is_open = matches!(pace, LoadModel::Open(_));
         let (count, time) = match pace {
             LoadModel::Open(plan) => (plan.count, plan.time),
-            LoadModel::Closed { count, time } => (*count, *time),
-            LoadModel::Serve { time } => (None, *time),
+            LoadModel::Closed { count, time } | LoadModel::Serve { count, time } => (*count, *time),
         };
         let seconds = |change: Change| change.time.as_secs_f64();
         Parameters {

@@ -3,12 +3,13 @@
 use std::ffi::{OsStr, OsString};
 
 /// What SIPp calls it, and what it is here. Options of one letter are those of the arguments themselves.
-const MEANINGS: [(&str, &str); 19] = [
+const MEANINGS: [(&str, &str); 23] = [
     ("-au", "--auth-user"),
     ("-ap", "--auth-password"),
     ("-inf", "--users-file"),
     ("-sf", "--scenario"),
     ("-key", "--keyword"),
+    ("-set", "--variable"),
     ("-cp", "--control-port"),
     ("-trace_msg", "--trace-messages"),
     ("-trace_err", "--trace-errors"),
@@ -16,9 +17,12 @@ const MEANINGS: [(&str, &str); 19] = [
     ("-trace_stat", "--trace-statistics"),
     ("-trace_counts", "--trace-counts"),
     ("-fd", "--trace-interval"),
+    ("-f", "--progress"),
     // The names of what is built in are ours: there is no `uac` or `uas`.
     ("-sn", "--scenario"),
     ("-nr", "--no-retransmit"),
+    ("-aa", "--auto-answer"),
+    ("-timeout", "--duration"),
     ("-bg", "--detach"),
     ("-3pcc", "--twin"),
     ("-master", "--master"),
@@ -27,7 +31,11 @@ const MEANINGS: [(&str, &str); 19] = [
 ];
 
 /// Times that SIPp has in milliseconds where they have no unit, and what they are here.
-const MILLISECONDS: [(&str, &str); 2] = [("-d", "--hold"), ("-rp", "--rate-period")];
+const MILLISECONDS: [(&str, &str); 3] = [
+    ("-d", "--hold"),
+    ("-rp", "--rate-period"),
+    ("-recv_timeout", "--receive-timeout"),
+];
 
 /// Names of files, each of which belongs to another option.
 const FILES: [(&str, &str); 4] = [
@@ -37,60 +45,80 @@ const FILES: [(&str, &str); 4] = [
     ("-stf", "--trace-statistics="),
 ];
 
+/// What is about the inside of SIPp and changes nothing here, and how many values each has.
+const WITHOUT_EFFECT: [(&str, usize); 23] = [
+    ("-bind_local", 0),
+    ("-buff_size", 1),
+    ("-deadcall_wait", 1),
+    ("-error_overwrite", 1),
+    ("-log_overwrite", 1),
+    ("-max_recv_loops", 1),
+    ("-max_sched_loops", 1),
+    ("-max_socket", 1),
+    ("-mb", 1),
+    ("-message_overwrite", 1),
+    ("-nostdin", 0),
+    ("-rtp_buffsize", 1),
+    ("-rtp_threadtasks", 1),
+    ("-sendbuffer_warn", 1),
+    ("-send_timeout", 1),
+    ("-skip_rlimit", 0),
+    ("-timer_resol", 1),
+    ("-watchdog_interval", 1),
+    ("-watchdog_major_maxtriggers", 1),
+    ("-watchdog_major_threshold", 1),
+    ("-watchdog_minor_maxtriggers", 1),
+    ("-watchdog_minor_threshold", 1),
+    ("-watchdog_reset", 1),
+];
+
 /// The arguments of the program, with SIPp's options of several letters in words that the reader of
 /// arguments takes, where the command is `load`.
 pub(crate) fn spelled_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    if arguments.get(1).is_none_or(|command| command != "load") {
-        return arguments;
+    let mut arguments = arguments.into_iter();
+    let mut spelled: Vec<OsString> = arguments.by_ref().take(2).collect();
+    if spelled.get(1).is_none_or(|command| command != "load") {
+        spelled.extend(arguments);
+        return spelled;
     }
-    let options = arguments
-        .iter_mut()
-        .skip(2)
-        .take_while(|argument| argument.as_os_str() != OsStr::new("--"));
-    let mut file_of = None;
-    let mut is_milliseconds = false;
-    for argument in options {
-        if std::mem::take(&mut is_milliseconds) {
-            in_milliseconds(argument);
-            continue;
+    while let Some(argument) = arguments.next() {
+        if argument == "--" {
+            spelled.push(argument);
+            break;
         }
-        if let Some((_, long)) = MILLISECONDS.iter().find(|(short, _)| argument == short) {
-            *argument = OsString::from(long);
-            is_milliseconds = true;
-            continue;
-        }
-        if let Some(option) = std::mem::replace(
-            &mut file_of,
-            FILES
-                .iter()
-                .find_map(|(short, long)| (*argument == **short).then_some(*long)),
-        ) {
-            let mut whole = OsString::from(option);
-            whole.push(&*argument);
-            *argument = whole;
-            file_of = None;
-            continue;
-        }
-        let meaning = MEANINGS.iter().find(|(short, _)| argument == short);
-        if let Some((_, long)) = meaning {
-            *argument = OsString::from(long);
+        if let Some(values) = found(&WITHOUT_EFFECT, &argument) {
+            arguments.by_ref().take(values).for_each(drop);
+        } else if let Some(long) = found(&MEANINGS, &argument) {
+            spelled.push(long.into());
+        } else if let Some(long) = found(&MILLISECONDS, &argument) {
+            spelled.push(long.into());
+            spelled.extend(arguments.next().map(in_milliseconds));
+        } else if let Some(long) = found(&FILES, &argument) {
+            let mut whole = OsString::from(long);
+            whole.push(arguments.next().unwrap_or_default());
+            spelled.push(whole);
+        } else {
+            spelled.push(argument);
         }
     }
-    let mut is_behind = false;
-    arguments.retain(|argument| {
-        is_behind |= argument == "--";
-        is_behind || !FILES.iter().any(|(short, _)| argument == short)
-    });
-    arguments
+    spelled.extend(arguments);
+    spelled
+}
+
+/// What a list says of an argument.
+fn found<T: Copy>(list: &[(&str, T)], argument: &OsStr) -> Option<T> {
+    let mut list = list.iter();
+    let found = list.find(|(name, _)| argument == *name)?;
+    Some(found.1)
 }
 
 /// Gives a number its unit.
-fn in_milliseconds(time: &mut OsString) {
+fn in_milliseconds(mut time: OsString) -> OsString {
     let is_number = |text: &str| text.bytes().all(|octet| octet.is_ascii_digit());
     if time.to_str().is_some_and(is_number) {
         time.push("ms");
     }
+    time
 }
 
 #[cfg(test)]
@@ -163,6 +191,41 @@ mod tests {
             let words = ["tandem", "load", "calls"];
             let all = spelled(&[&words[..], &given].concat());
             assert_eq!(all, [&words[..], &expected].concat());
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_goes_with_its_value() {
+        let given = ["-nostdin", "-m", "5", "-max_socket", "9", "-mb", "2048"];
+        let words = ["tandem", "load", "calls"];
+        let all = spelled(&[&words[..], &given].concat());
+        assert_eq!(all, [&words[..], &["-m", "5"]].concat());
+        assert_eq!(spelled(&[&words[..], &["-mb"]].concat()), words);
+    }
+
+    /// `docs/scenarios.md` says what each option is here.
+    #[test]
+    fn all_options_are_in_the_documentation() {
+        let text = include_str!("../../../../docs/scenarios.md");
+        let (_, table) = text.split_once("### Options of SIPp").expect("a table");
+        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
+        let row = |name: &str| {
+            let name = format!("`{name}");
+            let of_name = |row: &&&str| {
+                let options = row.split('|').nth(1).unwrap_or_default();
+                let ends = |rest: &str| rest.starts_with([' ', '`']);
+                options.split(&name).skip(1).any(ends)
+            };
+            let found = rows.iter().find(of_name);
+            *found.unwrap_or_else(|| panic!("{name} has no row"))
+        };
+        for (name, long) in MEANINGS.iter().chain(&MILLISECONDS).chain(&FILES) {
+            let row = row(name);
+            let is_told = row.contains("the same") || row.contains(long.trim_end_matches('='));
+            assert!(is_told, "{name}: {row}");
+        }
+        for (name, _) in WITHOUT_EFFECT {
+            assert!(row(name).contains("without effect"), "{name}");
         }
     }
 

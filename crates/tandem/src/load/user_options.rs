@@ -14,6 +14,7 @@ use super::common::{self, Network};
 use super::job::{Job, Registration};
 use super::population::{self, Population};
 use super::schedule::{self, Schedule};
+use crate::usage::refused;
 use crate::values::{count, positive};
 
 /// Who calls whom.
@@ -113,7 +114,7 @@ impl UserOptions {
         population: &Population,
         schedule: &Schedule,
     ) -> anyhow::Result<Job> {
-        let transport = network.transport().map_err(anyhow::Error::msg)?;
+        let transport = network.transport().map_err(refused)?;
         let found = network.find(transport).await?;
         // With somebody else to call there are no callees here.
         let role = match (self.role, &self.service) {
@@ -160,10 +161,11 @@ impl UserOptions {
         let (count, time) = schedule.end();
         let pace = match role {
             Role::Callees => LoadModel::Serve {
+                count: schedule.calls,
                 time: schedule.duration,
             },
             _ if workload.is_closed => LoadModel::Closed { count, time },
-            _ => LoadModel::Open(schedule.plan().map_err(anyhow::Error::msg)?),
+            _ => LoadModel::Open(schedule.plan().map_err(refused)?),
         };
         let mut plan = LoadPlan::new(TaskKind::Script(ScriptId(0)), pace);
         if let Some(limit) = schedule.limit {

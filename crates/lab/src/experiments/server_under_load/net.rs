@@ -171,7 +171,13 @@ impl Scene {
                 control.end_phase();
                 outcome
             };
-            let serve = LoadPlan::new(GeneratorConfig::CALL, LoadModel::Serve { time: None });
+            let serve = LoadPlan::new(
+                GeneratorConfig::CALL,
+                LoadModel::Serve {
+                    count: None,
+                    time: None,
+                },
+            );
             let (called, served) = tokio::join!(calls, callees.run(serve));
             served?;
             anyhow::Ok(Counted {

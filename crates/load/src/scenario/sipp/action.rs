@@ -103,10 +103,7 @@ impl ScriptReader {
             }
             "index" => {
                 let variable = self.assigned(element);
-                actions.extend(variable.map(|variable| Action::Set {
-                    variable,
-                    to: slot(Slot::Step),
-                }));
+                actions.extend(variable.map(|variable| assigned_number(variable, Slot::Step)));
             }
             "gettimeofday" => self.get_time_of_day(element, actions),
             "trim" => actions.extend(self.trim(element)),
@@ -168,8 +165,8 @@ impl ScriptReader {
         let variable = element.attribute("variable");
         // A typing error that SIPp's own documentation has.
         let occurrence = element
-            .number::<usize>("occurrence")
-            .or_else(|| element.number("occurence"));
+            .leading_digits("occurrence")
+            .or_else(|| element.leading_digits("occurence"));
         element.ignore(&["case_indep", "start_line"]);
         let within = match element.attribute("search_in").unwrap_or("msg") {
             "msg" => Some(Within::Message),
@@ -369,10 +366,7 @@ impl ScriptReader {
             (*seconds, Slot::UnixSeconds),
             (*microseconds, Slot::Microseconds),
         ] {
-            actions.push(Action::Set {
-                variable,
-                to: slot(part),
-            });
+            actions.push(assigned_number(variable, part));
         }
     }
 
@@ -494,6 +488,15 @@ fn check(element: &Element<'_>) -> Option<Check> {
         (true, false) => Some(Check::Matches),
         (false, true) => Some(Check::MatchesNot),
         (false, false) => None,
+    }
+}
+
+/// Assigns what a slot stands for as a number.
+fn assigned_number(variable: Variable, number: Slot) -> Action {
+    Action::Calculate {
+        variable,
+        operation: Arithmetic::Assign,
+        operand: slot(number),
     }
 }
 

@@ -163,7 +163,7 @@ fn offset(name: &str) -> (&str, i64) {
     let digits = number.get(1..).unwrap_or_default();
     let is_number = !digits.is_empty() && digits.bytes().all(|octet| octet.is_ascii_digit());
     match number.parse() {
-        Ok(offset) if is_number && !before.starts_with(['$']) => (before, offset),
+        Ok(offset) if is_number => (before, offset),
         _ => (name, 0),
     }
 }
@@ -177,9 +177,8 @@ fn read_parameters(
     let mut parameters = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
+        // What else stands there is passed over, as with SIPp.
         let Some((name, after)) = rest.split_once('=') else {
-            let message = "a parameter of a keyword is written name=value";
-            problems.add(line, message);
             break;
         };
         let (value, after) = parameter_value(after.trim_start());

@@ -58,6 +58,11 @@ impl ScriptReader {
             return None;
         }
         let parts = keyword::parts(&text, line, problems);
+        if parts.iter().any(is_without_encryption) {
+            element.remark(
+                "SRTP without encryption (NULL_…, UNENCRYPTED_SRTP) is written, and not agreed on",
+            );
+        }
         let mut before = Vec::new();
         let pieces = self.template_parts(&parts, &mut before, problems);
         let template = builder(pieces).build();
@@ -273,14 +278,7 @@ impl ScriptReader {
         before: &mut Vec<Action>,
         problems: &mut Problems,
     ) -> Option<Box<Login>> {
-        for (name, _) in &keyword.parameters {
-            if !["username", "password"].contains(&name.as_str()) && !name.starts_with("aka_") {
-                let message = format!(
-                    "[authentication] has no parameter {name}: only username and password are supported"
-                );
-                problems.add(keyword.line, message);
-            }
-        }
+        // Others are passed over, as with SIPp.
         if ["username", "password"]
             .iter()
             .all(|name| keyword.parameter(name).is_none())
@@ -339,6 +337,15 @@ fn cryptography(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether it stands for authentication alone.
+fn is_without_encryption(part: &Part) -> bool {
+    let Part::Keyword(keyword) = part else {
+        return false;
+    };
+    let names = ["cryptosuitenull", "ueaescm128"];
+    names.iter().any(|name| keyword.name.starts_with(name))
+}
+
 /// `[last_Via:]`, and what is not known.
 fn last(name: &str, keyword: &Keyword) -> Result<Slot, String> {
     let field = name.strip_prefix("last_");
@@ -348,8 +355,13 @@ fn last(name: &str, keyword: &Keyword) -> Result<Slot, String> {
             Some(field) => (field, true),
             None => (field, false),
         };
-        let field = field.trim_end_matches(':');
-        if !field.is_empty() && field.bytes().all(is_token) {
+        // What no field can be called leaves its line out, as does a field that is not there.
+        let name = field.trim_end_matches(':');
+        let field = match name.bytes().all(is_token) {
+            true => name,
+            false => "",
+        };
+        if name.len() < 256 {
             return Ok(match is_value {
                 true => Slot::LastValue(field.into()),
                 false => Slot::LastField(field.into()),

@@ -13,6 +13,7 @@ mod media;
 mod message;
 mod posix;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sip::Method;
@@ -89,6 +90,9 @@ struct ScriptReader {
     ends_call: bool,
     /// Keywords of the run: `-key NAME VALUE`.
     keywords: Vec<(String, String)>,
+    /// How long a message is waited for where its command does not say it.
+    receive_timeout: Option<Duration>,
+    auto_answers: bool,
     companions: Companions,
     tables: injection::Tables,
     /// How many commands there are that `<jump>` counts, and how many have been read.
@@ -119,6 +123,8 @@ pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
         expressions: 0,
         ends_call: false,
         keywords: options.keywords.clone(),
+        receive_timeout: options.receive_timeout,
+        auto_answers: options.auto_answers,
         companions: options.companions.clone(),
         tables: injection::Tables::new(),
         commands: root.children().filter(is_counted).count(),
@@ -128,6 +134,7 @@ pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
     };
     let name = root.attribute("name").map(str::to_owned);
     if root.name() == "scenario" {
+        reader.set_variables(&root, &options.variables);
         reader.scenario(&root);
     } else {
         root.problem(format_args!(
@@ -155,6 +162,18 @@ impl ScriptReader {
             element.finish();
         }
         root.finish();
+    }
+
+    /// The variables of the run (`-set`).
+    fn set_variables(&mut self, root: &Element<'_>, variables: &[(String, String)]) {
+        let set = |(name, value): &(String, String)| Action::Set {
+            variable: self.assembly.variable(name),
+            to: TemplateBuilder::default().literal(value).into_text(),
+        };
+        let actions: Vec<Action> = variables.iter().map(set).collect();
+        if !actions.is_empty() {
+            self.push(root, vec![Step::Do(actions)]);
+        }
     }
 
     fn command(&mut self, element: &Element<'_>) {
@@ -223,7 +242,7 @@ impl ScriptReader {
     }
 
     fn send(&mut self, element: &Element<'_>) {
-        let repeated_after = element.number::<u32>("retrans");
+        let repeated_after = element.integer("retrans");
         element.ignore(&["timeout"]);
         if repeated_after.is_some_and(|milliseconds| milliseconds != 0 && milliseconds != 500) {
             element
@@ -306,9 +325,11 @@ impl ScriptReader {
             only_if = None;
         }
         let timeout = element
-            .number("timeout")
+            .integer("timeout")
+            .and_then(|milliseconds| u64::try_from(milliseconds).ok())
             .filter(|milliseconds| *milliseconds > 0)
-            .map(Duration::from_millis);
+            .map(Duration::from_millis)
+            .or(self.receive_timeout);
         let on_timeout = element.attribute("ontimeout").map(str::to_owned);
         if on_timeout.is_some() && timeout.is_none() {
             element.remark(
@@ -364,22 +385,32 @@ impl ScriptReader {
             element.remark("no message is what this <recv> waits for: response=\"STATUS\" or request=\"METHOD\" is missing");
         }
         let mut expected = Vec::new();
-        if response.is_some() {
+        let response_transaction = |reader: &Self| {
+            let name = transaction?;
+            let mut known = reader.transactions.iter().rev();
+            let found = known.find(|(known, _)| known == name);
+            if found.is_none() {
+                element.problem(format_args!(
+                    "no <send> before this has start_txn=\"{name}\""
+                ));
+            }
+            Some(found?.1.clone())
+        };
+        let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+        if let Some(posix) = response.filter(|text| is_expression && !is_number(text)) {
+            let method = response_transaction(self);
+            let ranges = statuses(element, posix);
+            expected.extend(ranges.into_iter().map(|statuses| Expected::Response {
+                statuses,
+                method: method.clone(),
+            }));
+        } else if response.is_some() {
             let status = element.integer("response");
             if status.is_some_and(|status| !(100..=699).contains(&status)) {
                 element.remark("no response has this status: it is from 100 to 699");
             }
             if let Some(Ok(status)) = status.map(u16::try_from) {
-                let method = transaction.and_then(|name| {
-                    let mut known = self.transactions.iter().rev();
-                    let found = known.find(|(known, _)| known == name);
-                    if found.is_none() {
-                        element.problem(format_args!(
-                            "no <send> before this has start_txn=\"{name}\""
-                        ));
-                    }
-                    Some(found?.1.clone())
-                });
+                let method = response_transaction(self);
                 expected.push(Expected::Response {
                     statuses: status..=status,
                     method,
@@ -568,12 +599,15 @@ impl ScriptReader {
         let script = assembly.finish(name, &mut file.problems.borrow_mut())?;
         let timers = self.timers.iter().map(|(name, _)| name.clone());
         let script = script.with_timer_names(timers.collect());
-        Some(
-            script
-                .acknowledging_failures()
-                .strict()
-                .expecting_provisional(),
-        )
+        let script = script
+            .acknowledging_failures()
+            .strict()
+            .expecting_provisional()
+            .with_fractions();
+        Some(match self.auto_answers {
+            true => script.auto_answering(),
+            false => script,
+        })
     }
 }
 
@@ -583,16 +617,40 @@ fn names(list: Option<&str>) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty() && *name != "false")
 }
 
-/// The methods that an expression means.
-fn methods(element: &Element<'_>, posix: &str) -> Vec<Expected> {
+/// The expression of an attribute for which `regexp_match` stands beside it.
+fn matching(element: &Element<'_>, name: &str, posix: &str) -> Option<regex::bytes::Regex> {
     let compiled =
         posix::translated(posix).and_then(|expression| expression::compiled(&expression.text));
-    let expression = match compiled {
-        Ok(expression) => expression,
-        Err(error) => {
-            element.problem(format_args!("request=\"{posix}\": {error}"));
-            return Vec::new();
+    compiled
+        .map_err(|error| element.problem(format_args!("{name}=\"{posix}\": {error}")))
+        .ok()
+}
+
+/// The statuses that an expression means (SIPp 3.7).
+fn statuses(element: &Element<'_>, posix: &str) -> Vec<RangeInclusive<u16>> {
+    let Some(expression) = matching(element, "response", posix) else {
+        return Vec::new();
+    };
+    let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
+    for status in 100..=699u16 {
+        if !expression.is_match(status.to_string().as_bytes()) {
+            continue;
         }
+        match ranges.last_mut() {
+            Some(last) if *last.end() + 1 == status => *last = *last.start()..=status,
+            _ => ranges.push(status..=status),
+        }
+    }
+    if ranges.is_empty() {
+        element.remark(format_args!("response=\"{posix}\" means no status from 100 to 699"));
+    }
+    ranges
+}
+
+/// The methods that an expression means.
+fn methods(element: &Element<'_>, posix: &str) -> Vec<Expected> {
+    let Some(expression) = matching(element, "request", posix) else {
+        return Vec::new();
     };
     let meant = METHODS
         .into_iter()

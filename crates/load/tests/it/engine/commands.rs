@@ -114,6 +114,26 @@ fn a_command_begins_a_call_with_its_call_id() {
     assert!(told.starts_with("Call-ID: other@host\r\n"), "{told}");
 }
 
+/// The other side is told, or its call would wait for ever.
+#[test]
+fn a_call_that_cannot_begin_is_given_up_on_the_other_side() {
+    let mut alone = users(&format!("{TAKES}{REQUEST}"));
+    alone
+        .engine
+        .refuse_command(b"Call-ID: 3pcc///other@host\r\nFrom: b\r\n\r\n");
+    let told = text(&alone.engine.poll_command().expect("a command"));
+    assert_eq!(
+        told,
+        "call-id: other@host\r\ninternal-cmd: abort_call\r\n\r\n"
+    );
+    // Who has given the call up itself is told nothing, and begins nothing.
+    let abort = told.as_bytes();
+    alone.engine.refuse_command(abort);
+    assert_eq!(alone.engine.handle_command(alone.now, abort), Ok(()));
+    assert_eq!(alone.engine.poll_command(), None);
+    assert_eq!(alone.engine.sessions(), 0);
+}
+
 #[test]
 fn what_fails_on_one_side_is_given_up_on_the_other() {
     let steps = format!("{TELLS}{TAKES}{REQUEST}");

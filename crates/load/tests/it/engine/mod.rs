@@ -13,4 +13,5 @@ mod redirections;
 mod registrations;
 mod sipp;
 mod sipp_kinds;
+mod sipp_options;
 mod world;

@@ -241,7 +241,7 @@ fn options(cseq: &str, field: &str) -> String {
 #[test]
 fn numbers_may_have_an_offset() {
     let mut alone = scenario(&format!(
-        "{}<recv response=\"200\"/><nop><action><assign assign_to=\"n\" value=\"70\"/></action></nop>{}\
+        "{}<recv response=\"200\"/><nop><action><assignstr assign_to=\"n\" value=\"70\"/></action></nop>{}\
          <recv response=\"200\"/>",
         options(
             "[cseq+6]",

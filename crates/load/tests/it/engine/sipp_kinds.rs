@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use load::record::{Failure, Outcome, Record};
 use load::scenario::{Options, Scenario};
-use sip::{Name, Transport};
+use sip::{Method, Name, Transport};
 use test_support::require_command;
 
-use super::alone::{Alone, SECOND, response};
+use super::alone::{Alone, SECOND, invite, response, within};
 
 const OPTIONS: &str = "<send><![CDATA[
       OPTIONS sip:[service]@[remote_ip]:[remote_port] SIP/2.0
@@ -22,6 +22,17 @@ const OPTIONS: &str = "<send><![CDATA[
       Contact: <sip:a@[local_ip]:[local_port]>
       Max-Forwards: 70
       Subject: EXTRA
+      Content-Length: 0
+
+  ]]></send>";
+
+const ANSWER: &str = "<send><![CDATA[
+      SIP/2.0 200 OK
+      [last_Via:]
+      [last_From:]
+      [last_To:];tag=[call_number]
+      [last_Call-ID:]
+      [last_CSeq:]
       Content-Length: 0
 
   ]]></send>";
@@ -112,6 +123,60 @@ fn odd_files() -> Vec<(String, bool)> {
             true,
         ),
         (file(&options("[field1 file=\"rows.csv\" line=1]")), true),
+        // Values without an opening quote.
+        (
+            body(
+                "<recv response=\"200\"><action>\
+                 <ereg regexp=\".*\" search_in=\"hdr\" header=From:\" case_indep=\"true\" assign_to=\"1\"/>\
+                 <ereg regexp=\".*\" search_in=\"hdr\" header=To:\" case_indep=\"true\" assign_to=\"2\"/>\
+                 </action></recv><Reference variables=\"1,2\"/>",
+            ),
+            true,
+        ),
+        (
+            body("<recv response=\"200\" timeout=\"0x400\"/>")
+                .replace("<send>", "<send retrans=\"0x1F4\">"),
+            true,
+        ),
+        (body("<recv response=\"200\" timeout=\"-1\"/>"), true),
+        (
+            ereg("regexp=\"a\" search_in=\"hdr\" header=\"To:\" occurrence=\"first\""),
+            true,
+        ),
+        (
+            body(&format!(
+                "<recv response=\"200\"/>{}",
+                options("x\n[authentication realm=x username=a]")
+            )),
+            true,
+        ),
+        (
+            body(&format!(
+                "<recv response=\"200\"/>{}",
+                options("[last_no field: of this name]")
+            )),
+            true,
+        ),
+        (
+            body(&format!(
+                "<recv response=\"200\"><action><assign assign_to=\"n\" value=\"1\"/></action></recv>{}",
+                options("[$n+1]")
+            )),
+            true,
+        ),
+        (
+            body(&format!(
+                "<recv request=\"BYE\"/>{}",
+                ANSWER.replace("SIP/2.0 200", "SIP/2.0  0200")
+            )),
+            true,
+        ),
+        (
+            file(&format!(
+                "<recv request=\"INVITE\" optional=\"true\"/><recv request=\"OPTIONS\"/>{ANSWER}"
+            )),
+            true,
+        ),
         // Of the file that -inf names.
         (file(&options("[field1 line=1]")), false),
     ]
@@ -210,7 +275,7 @@ fn rows_are_found_by_their_first_field() {
         + &options("[$row] [field1 file=\"rows.csv\" line=\"[$row]\"] [$none] [$text]")
         + "<recv response=\"200\"/>";
     let mut alone = users(folder.path(), &commands);
-    assert_eq!(subject(&alone.begin()), "1 builder -1 a%20b");
+    assert_eq!(subject(&alone.begin()), "1.000000 builder -1.000000 a%20b");
 }
 
 #[test]
@@ -257,6 +322,57 @@ fn a_recv_of_no_message_waits_in_vain() {
         }
         alone.pass(Duration::from_secs(2));
         assert_eq!(outcome(&mut alone), expected, "{recv}");
+    }
+}
+
+/// As in SIPp, where whatever comes begins a call. What the first step does not wait for is answered by itself.
+#[test]
+fn a_call_begins_with_any_of_the_requests_that_may_come_first() {
+    let folder = folder();
+    let path = folder.path().join("test.xml");
+    let commands = format!(
+        "<recv request=\"MESSAGE\" optional=\"true\" next=\"answer\"/><recv request=\"OPTIONS\"/><label id=\"answer\"/>{ANSWER}"
+    );
+    std::fs::write(&path, file(&commands)).unwrap();
+    let scenario = Scenario::load(&path, &Options::default()).unwrap();
+    for (method, begins) in [
+        (Method::Message, true),
+        (Method::Options, true),
+        (Method::Info, false),
+    ] {
+        let mut alone = Alone::with(Transport::Udp, SECOND, false);
+        let script = scenario.callee.clone().unwrap();
+        alone.engine.add_script(Arc::new(script));
+        let mut request = within(&invite("a"), method.clone(), 1);
+        request.replace(Name::To, "<sip:user3@example.org>");
+        alone.receive(&request);
+        assert_eq!(
+            alone.engine.counters().accepted,
+            u64::from(begins),
+            "{method}"
+        );
+    }
+}
+
+/// SIPp 3.7: an expression may stand for several statuses.
+#[test]
+fn statuses_may_be_an_expression() {
+    let folder = folder();
+    let commands = options("x")
+        + "<recv response=\"^[45]\" regexp_match=\"true\" optional=\"true\" next=\"no\"/>\
+           <recv response=\"^2.[^0]$\" regexp_match=\"true\"/><timewait/><label id=\"no\"/>\
+           <nop><action><error message=\"no\"/></action></nop>";
+    let commands = commands.replace("<timewait/>", "<nop next=\"end\"/>") + "<label id=\"end\"/>";
+    for (status, expected) in [
+        (202, Outcome::Completed),
+        (404, Outcome::Failed(Failure::Check)),
+        (503, Outcome::Failed(Failure::Check)),
+        (200, Outcome::Failed(Failure::Unexpected)),
+    ] {
+        let mut alone = users(folder.path(), &commands);
+        let sent = alone.begin();
+        alone.receive(&response(&sent, status));
+        assert_eq!(outcome(&mut alone), expected, "{status}");
     }
 }
 

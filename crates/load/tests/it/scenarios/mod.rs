@@ -1,6 +1,7 @@
 //! Scenarios from files, carried out on loopback: both sides ours, through our proxy, and against SIPp.
 
 mod files;
+mod options;
 mod rfc3665;
 mod sipp;
 
@@ -113,7 +114,10 @@ impl Callees {
         let port = load.listening().first().map_or(0, |address| address.port());
         let control = load.control();
         let serving = tokio::spawn(async move {
-            let pace = LoadModel::Serve { time: None };
+            let pace = LoadModel::Serve {
+                count: None,
+                time: None,
+            };
             let plan = LoadPlan::new(TaskKind::Script(ScriptId(0)), pace);
             load.run(plan).await.expect("it serves");
             load.shutdown().await;

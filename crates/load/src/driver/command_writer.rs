@@ -1,0 +1,69 @@
+//! A thread that writes commands to another generator, so that the worker waits for no connection and no write.
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+
+/// Commands that wait to be written to one generator: those of some seconds, while it is about to start.
+const MOST_WAITING: usize = 10_000;
+
+/// Writes commands to one generator, in order.
+pub(super) struct CommandWriter {
+    commands: SyncSender<Vec<u8>>,
+    thread: JoinHandle<Option<TcpStream>>,
+}
+
+impl CommandWriter {
+    /// Opens a connection in the thread and writes to it. `failed` is told once why nothing can be written any more.
+    pub(super) fn start(
+        open: impl FnOnce() -> io::Result<TcpStream> + Send + 'static,
+        failed: impl FnOnce(io::Error) + Send + 'static,
+    ) -> io::Result<CommandWriter> {
+        let (commands, waiting) = sync_channel(MOST_WAITING);
+        let thread = thread::Builder::new().name("twin-writer".to_owned());
+        let thread = thread.spawn(move || match open() {
+            Ok(mut stream) => {
+                if let Err(error) = write(&mut stream, &waiting) {
+                    failed(error);
+                }
+                Some(stream)
+            }
+            Err(error) => {
+                failed(error);
+                None
+            }
+        })?;
+        Ok(CommandWriter { commands, thread })
+    }
+
+    /// Queues the octets of a command. One that has failed has said so, and takes what comes without a word.
+    ///
+    /// # Errors
+    /// When too many wait.
+    pub(super) fn send(&self, octets: Vec<u8>) -> io::Result<()> {
+        match self.commands.try_send(octets) {
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!("{MOST_WAITING} commands wait to be taken by another generator"),
+            )),
+        }
+    }
+
+    /// Writes what waits, and closes the connection.
+    pub(super) fn finish(self) {
+        drop(self.commands);
+        if let Ok(Some(stream)) = self.thread.join() {
+            // Whoever reads from it ends, too.
+            stream.shutdown(std::net::Shutdown::Both).ok();
+        }
+    }
+}
+
+fn write(stream: &mut TcpStream, commands: &Receiver<Vec<u8>>) -> io::Result<()> {
+    while let Ok(octets) = commands.recv() {
+        stream.write_all(&octets)?;
+    }
+    Ok(())
+}
