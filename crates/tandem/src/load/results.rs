@@ -324,10 +324,12 @@ impl Results {
         parameters: &impl Serialize,
     ) -> anyhow::Result<String> {
         let mut page = Page::new(self.title.clone(), self.verdict(), self.period);
-        for line in self.in_short().iter().skip(1) {
+        for line in self.in_short().into_iter().skip(1) {
             // The words stand in columns in a terminal.
-            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            page = page.paragraph(line);
+            page = page.paragraph(match line.split_once("  ") {
+                Some((label, rest)) => format!("{label}: {}", rest.trim_start()),
+                None => line,
+            });
         }
         let timers: Vec<_> = self.timers().collect();
         for section in page::sections(&self.statistics, &timers, self.requested_rate) {

@@ -48,7 +48,10 @@ Examples:
   tandem perf sweep                                     33 tests of 2 s each; tandem-sweep.html
   tandem perf sweep --html sweep.html --json sweep.json
   tandem perf sweep --sizes 64,1K,64K --seconds 10
-  tandem perf sweep --over ip                           SCTP directly over IP, as root";
+  tandem perf sweep --over ip                           SCTP directly over IP, as root
+
+Exit status: 0 all tests went well, 1 one did not, 2 usage error, 130 interrupted: what was
+measured until then is shown and written.";
 
 /// Runs all tests, shows the table, writes the files.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -65,6 +68,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     check_writable(std::iter::once(&arguments.html).chain(&arguments.json))?;
     let interrupts = interrupts()?;
+    let interrupted = interrupts.clone();
     let command = server_command(&["udp", "tcp", "sctp"], &config.carrier, false)?;
     let server = ServerProcess::start(command, 3).await?;
     let tests = config.sizes.len() * 3;
@@ -97,6 +101,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     written.end()?;
     Ok(match swept.has_errors() {
+        _ if *interrupted.borrow() > 0 => crate::interrupts::exit_code(),
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })

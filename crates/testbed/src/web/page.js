@@ -57,7 +57,8 @@ async function poll() {
 // Which links are cut, and whether rules act.
 function headline(of) {
   const cut = of.links.filter((link) => !link.up).map((link) => link.name);
-  const links = cut.length ? `Cut: ${cut.join(", ")}` : `All ${of.links.length} links work`;
+  const all = of.links.length === 1 ? "The link works" : `All ${of.links.length} links work`;
+  const links = cut.length ? `Cut: ${cut.join(", ")}` : all;
   const rules = of.rules.length;
   return `${links}; ${rules === 1 ? "1 rule acts" : rules ? `${rules} rules act` : "no rule acts"}.`;
 }

@@ -59,9 +59,9 @@ pub(super) fn draw(title: &str, view: &View<'_>, area: Rect, buffer: &mut Buffer
         " + - ".bold(),
         Span::styled("rate by 1   ", LABEL),
         "* / ".bold(),
-        Span::styled("by 10   ", LABEL),
+        Span::styled("by 10  ", LABEL),
         "p ".bold(),
-        Span::styled("pause   ", LABEL),
+        Span::styled("pause  ", LABEL),
         "q ".bold(),
         Span::styled("quit after calls in progress; again: now", LABEL),
     ])

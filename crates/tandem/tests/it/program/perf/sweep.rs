@@ -1,7 +1,9 @@
 //! Many tests in one run, beside published figures.
 
-use super::{assert_consistent, count, number, read, run, text};
-use crate::program::support::tandem;
+use test_support::Peer;
+
+use super::{LONG, assert_consistent, count, number, read, run, text};
+use crate::program::support::{send_signal, tandem};
 
 #[test]
 fn a_sweep_fills_its_table_page_and_document() {
@@ -85,4 +87,35 @@ fn associations_and_streams_are_counted_beside_the_published_figures() {
         assert_eq!(messages, transfers, "{run}");
         assert_eq!(run["published"].as_array().map(Vec::len), Some(9));
     }
+}
+
+#[test]
+fn an_interrupted_sweep_shows_and_writes_what_it_has() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let html = directory.path().join("sweep.html");
+    let mut command = tandem();
+    command.args([
+        "perf",
+        "sweep",
+        "--sizes",
+        "64,128",
+        "--seconds",
+        "1",
+        "--html",
+    ]);
+    let mut sweep = Peer::spawn(command.arg(&html));
+    // The first test is over.
+    sweep.wait_for_output("1/6", LONG);
+    send_signal(sweep.id(), "INT");
+    assert_eq!(sweep.wait(LONG).code(), Some(130), "{}", sweep.output());
+    assert!(
+        sweep.output().contains("Page with plots"),
+        "{}",
+        sweep.output()
+    );
+    let page = std::fs::read_to_string(&html).expect("it was written");
+    assert!(
+        page.contains("<p class=\"headline\">Interrupted after "),
+        "{page}"
+    );
 }
