@@ -47,6 +47,7 @@ fn side(srtp: Srtp, offered: Option<SrtpKeys>, octet: u8) -> LocalMedia {
     LocalMedia {
         address: [192, 0, 2, 1].into(),
         port: 4_000,
+        mapped: None,
         codecs: Codec::ALL.to_vec(),
         session_id: 1,
         version: 1,

@@ -14,7 +14,9 @@ use crate::negotiation::Fingerprint;
 /// `dimpl` panics where there is no room for it.
 const MAX_OUTPUT: usize = 64 << 10;
 
-/// Our certificate: of this phone and this run, and signed by nobody. Its fingerprint is in the signalling.
+/// Our certificate: of this phone and this run, and signed by nobody. Its fingerprint is in the signalling. All calls have one: who
+/// knows it from a call before is to know us again (RFC 5763 sections 6.1 and 8.4). Anonymous calls should have one each, but the
+/// phone makes none: its calls show the address of record.
 #[derive(Clone)]
 pub(crate) struct Certificate(DtlsCertificate);
 

@@ -10,6 +10,8 @@ use std::time::Instant;
 use is::stun::{StunMessage, StunPacket};
 use is::{IceAgent, IceAgentEvent, IceConnectionState, IceCreds, Protocol};
 
+use crate::stun::MappedAddresses;
+
 /// Hosts that are kept from which the other side's checks came.
 const MAX_SOURCES: usize = 8;
 
@@ -47,14 +49,38 @@ impl Candidate {
             .map(Candidate)
     }
 
-    /// The values of `a=candidate` for our port of RTP, and for that of RTCP after it if it is used.
-    pub(crate) fn of_ports(rtp: SocketAddr, has_rtcp: bool) -> Vec<String> {
+    /// What others see of an address of ours. `None` for what nobody can reach.
+    fn server_reflexive(seen: SocketAddr, base: SocketAddr) -> Option<Candidate> {
+        is::Candidate::server_reflexive(seen, base, Protocol::Udp)
+            .ok()
+            .map(Candidate)
+    }
+
+    /// The values of `a=candidate` for our port of RTP, and for that of RTCP after it if it is used; also as others see them.
+    pub(crate) fn of_ports(
+        rtp: SocketAddr,
+        mapped: Option<MappedAddresses>,
+        has_rtcp: bool,
+    ) -> Vec<String> {
         let rtcp = SocketAddr::new(rtp.ip(), rtp.port().saturating_add(1));
-        let ports = [(rtp, Component::Rtp), (rtcp, Component::Rtcp)];
-        let ports = ports.into_iter().take(if has_rtcp { 2 } else { 1 });
-        ports
-            .filter_map(|(address, component)| Some(Candidate::host(address)?.write(component)))
-            .collect()
+        let ports = [
+            (rtp, mapped.map(|mapped| mapped.rtp), Component::Rtp),
+            (rtcp, mapped.map(|mapped| mapped.rtcp), Component::Rtcp),
+        ];
+        let mut candidates = Vec::new();
+        for (address, seen, component) in ports.into_iter().take(if has_rtcp { 2 } else { 1 }) {
+            let host = Candidate::host(address);
+            // One and the same is told once (RFC 8445 section 5.1.3).
+            let seen = seen.filter(|seen| *seen != address);
+            let seen = seen.and_then(|seen| Candidate::server_reflexive(seen, address));
+            candidates.extend(
+                [host, seen]
+                    .into_iter()
+                    .flatten()
+                    .map(|one| one.write(component)),
+            );
+        }
+        candidates
     }
 
     /// Reads the value of `a=candidate`. `None` for what cannot be read, other transports, and the other component.
@@ -374,7 +400,7 @@ mod tests {
     #[test]
     fn candidates_are_read_as_they_were_written() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
-        let written = Candidate::of_ports(at("192.0.2.1:4000"), true);
+        let written = Candidate::of_ports(at("192.0.2.1:4000"), None, true);
         let [rtp, rtcp] = written.as_slice() else {
             panic!("two components: {written:?}");
         };
@@ -389,6 +415,19 @@ mod tests {
         );
         let priority = |value: &str| value.split(' ').nth(3).unwrap().parse::<u32>().unwrap();
         assert_eq!(priority(rtp) - 1, priority(rtcp));
+        let mapped = MappedAddresses {
+            rtp: at("198.51.100.7:14000"),
+            rtcp: at("198.51.100.7:14003"),
+        };
+        let written = Candidate::of_ports(at("192.0.2.1:4000"), Some(mapped), true);
+        let kinds = written.iter().map(|value| value.split(' ').nth(7));
+        assert_eq!(
+            kinds.collect::<Option<Vec<_>>>().unwrap(),
+            ["host", "srflx", "host", "srflx"]
+        );
+        assert_eq!(read(&written[1], Component::Rtp), Some(mapped.rtp));
+        assert_eq!(read(&written[3], Component::Rtcp), Some(mapped.rtcp));
+        assert!(priority(&written[1]) < priority(&written[0]));
         for other in [
             "1 1 tcp 2130706431 192.0.2.1 9 typ host tcptype active",
             "1 1 udp 2130706431 3c1f.local 4000 typ host",

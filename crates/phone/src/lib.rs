@@ -36,6 +36,7 @@ mod script;
 mod settings;
 mod sound;
 mod sound_card;
+mod stun;
 
 pub use command::Command;
 pub use config::PhoneConfig;
@@ -56,3 +57,4 @@ pub use phone::{Phone, PhoneError};
 pub use screen::{Key, PhoneScreen, Wish};
 pub use script::{Script, ScriptOutcome, follow};
 pub use settings::{AccountSettings, Contact, Settings, SettingsError, read_password};
+pub use stun::MappedAddresses;

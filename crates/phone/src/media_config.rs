@@ -41,6 +41,9 @@ pub struct MediaConfig {
     pub sdes_in_clear: bool,
     /// Paths are checked by ICE (RFC 8445) when the other side does it, too.
     pub ice: bool,
+    /// The STUN server that is asked where our ports are seen from outside (RFC 8489), a name or an address, with its port if
+    /// that is not 3478.
+    pub stun: Option<String>,
     /// What a sound card plays is taken out of what its microphone captures.
     pub echo_cancellation: bool,
     /// Seconds without a packet of the other side after which the call is told of; 0: never.
@@ -56,6 +59,7 @@ impl Default for MediaConfig {
             srtp_keys: SrtpKeys::default(),
             sdes_in_clear: false,
             ice: false,
+            stun: None,
             echo_cancellation: true,
             rtp_timeout: 30,
             rtp_timeout_hangup: false,

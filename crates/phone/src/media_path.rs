@@ -59,17 +59,10 @@ pub(crate) enum Received<'a> {
 }
 
 impl MediaPath {
-    /// Opens the ports; a certificate is needed for DTLS alone.
-    ///
-    /// # Errors
-    ///
-    /// There are none.
-    pub(crate) fn open(
-        address: IpAddr,
-        certificate: Option<Arc<Certificate>>,
-    ) -> std::io::Result<MediaPath> {
-        Ok(MediaPath {
-            ports: Ports::new(PortPair::open(address)?),
+    /// Begins with these ports; a certificate is needed for DTLS alone.
+    pub(crate) fn new(ports: PortPair, certificate: Option<Arc<Certificate>>) -> MediaPath {
+        MediaPath {
+            ports: Ports::new(ports),
             certificate,
             remote: None,
             heard: None,
@@ -82,7 +75,7 @@ impl MediaPath {
             protectors: Vec::new(),
             unprotectors: Vec::new(),
             dropped: 0,
-        })
+        }
     }
 
     /// Our address of RTP.

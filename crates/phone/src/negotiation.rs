@@ -23,6 +23,7 @@ use theirs::{TheirIce, Theirs};
 
 use crate::ice::{Candidate, IceCredentials, IceSession};
 use crate::media_config::{Srtp, SrtpKeys};
+use crate::stun::MappedAddresses;
 
 /// The kind of our media.
 const AUDIO: &str = "audio";
@@ -42,6 +43,8 @@ pub struct LocalMedia {
     pub address: IpAddr,
     /// The port of RTP; RTCP is on the next one unless the other side takes both on one.
     pub port: u16,
+    /// Where others see these ports, if a STUN server has told that.
+    pub mapped: Option<MappedAddresses>,
     /// The codecs, the preferred ones first.
     pub codecs: Vec<Codec>,
     /// Of the session (RFC 8866 section 5.2).
@@ -447,6 +450,16 @@ impl LocalMedia {
         }
     }
 
+    /// Where who does not check paths sends to: RTP and RTCP. What others see is the likeliest to be reached (RFC 8445 section
+    /// 5.1.4).
+    fn default_addresses(&self) -> (SocketAddr, SocketAddr) {
+        let here = |port| SocketAddr::new(self.address, port);
+        match self.mapped {
+            Some(mapped) => (mapped.rtp, mapped.rtcp),
+            None => (here(self.port), here(self.port.saturating_add(1))),
+        }
+    }
+
     /// Whether our descriptions have keys (RFC 4568).
     pub(crate) fn has_keys(&self) -> bool {
         offered_keys(self) == Some(SrtpKeys::Sdes)
@@ -454,8 +467,14 @@ impl LocalMedia {
 
     /// What is offered next is at another address of ours. That needs other keys (RFC 4568 section 7.1.4), one for each suite, and
     /// a restart of ICE with other credentials.
-    pub(crate) fn move_to(&mut self, to: SocketAddr, keys: Vec<MasterKey>, ice: IceCredentials) {
-        (self.address, self.port) = (to.ip(), to.port());
+    pub(crate) fn move_to(
+        &mut self,
+        to: SocketAddr,
+        mapped: Option<MappedAddresses>,
+        keys: Vec<MasterKey>,
+        ice: IceCredentials,
+    ) {
+        (self.address, self.port, self.mapped) = (to.ip(), to.port(), mapped);
         self.protection.sdes = keys;
         if let Security::Sdes { send, .. } = &mut self.settled.security {
             let mut keys = self.protection.sdes.iter();
@@ -764,7 +783,7 @@ fn find_audio<T>(
 }
 
 fn description(local: &LocalMedia) -> SessionDescription {
-    let here = Connection::new(local.address);
+    let here = Connection::new(local.default_addresses().0.ip());
     SessionDescription::new(&Origin::new(local.session_id, local.version, here), here)
 }
 
@@ -780,7 +799,16 @@ fn audio(
         .collect();
     let payload_types = payload_types.join(" ");
     let protocol = attributes.profile.name();
-    let mut audio = Section::media(&Media::new(AUDIO, local.port, protocol, &payload_types));
+    let (rtp, rtcp) = local.default_addresses();
+    let mut audio = Section::media(&Media::new(AUDIO, rtp.port(), protocol, &payload_types));
+    if attributes.has_rtcp_port && (attributes.ice.is_some() || local.mapped.is_some()) {
+        // RFC 3605: it need not be the next one.
+        let rtcp = match rtcp.ip() == rtp.ip() {
+            true => rtcp.port().to_string(),
+            false => format!("{} {}", rtcp.port(), Connection::new(rtcp.ip())),
+        };
+        audio.push_attribute("rtcp", Some(&rtcp));
+    }
     for format in formats {
         let payload_type = format.payload_type;
         audio.push_rtp_map(&RtpMap {
@@ -817,11 +845,7 @@ fn audio(
         // This is RFC 8445 and not its predecessor (section 10 there).
         audio.push_attribute("ice-options", Some("ice2"));
         let here = SocketAddr::new(local.address, local.port);
-        if attributes.has_rtcp_port {
-            let rtcp = local.port.saturating_add(1);
-            audio.push_attribute("rtcp", Some(&rtcp.to_string()));
-        }
-        for candidate in Candidate::of_ports(here, attributes.has_rtcp_port) {
+        for candidate in Candidate::of_ports(here, local.mapped, attributes.has_rtcp_port) {
             audio.push_attribute("candidate", Some(&candidate));
         }
     }

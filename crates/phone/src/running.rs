@@ -32,6 +32,7 @@ use crate::mixing::{Conference, Speaker};
 use crate::negotiation::{LocalMedia, Negotiated};
 use crate::paths::watch;
 use crate::sound::{CallSound, SoundEvent};
+use crate::stun::Gatherer;
 use ways::{LOOK_INTERVAL, Ways};
 
 /// How long the end of a call or registration may take when the phone is switched off.
@@ -47,6 +48,7 @@ pub(crate) struct Running {
     calls: BTreeMap<CallNumber, PhoneCall>,
     resolving: JoinSet<(QueryId, Option<Route>)>,
     ways: Ways,
+    gatherer: Option<Gatherer>,
     sounds: mpsc::UnboundedReceiver<(u64, SoundEvent)>,
     tell: mpsc::UnboundedSender<(u64, SoundEvent)>,
     events: mpsc::Sender<PhoneEvent>,
@@ -155,6 +157,7 @@ impl Running {
         }
         let may_protect = config.media.srtp != Srtp::Off;
         let certificate = may_protect.then(Certificate::generate).flatten();
+        let gatherer = config.media.stun.as_deref().map(Gatherer::start);
         let (tell, sounds) = mpsc::unbounded_channel();
         Running {
             config,
@@ -166,6 +169,7 @@ impl Running {
             calls: BTreeMap::new(),
             resolving: JoinSet::new(),
             ways: Ways::default(),
+            gatherer,
             sounds,
             tell,
             events,

@@ -1,6 +1,5 @@
 //! The sound of a call: a thread that sends and plays every 20 ms, and takes what comes in between.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Inbox, Sender as Outbox, TryRecvError, channel};
@@ -77,8 +76,6 @@ pub(crate) struct CallSound {
     thread: thread::JoinHandle<CallQuality>,
     /// What its events are known by.
     pub(crate) id: u64,
-    /// Where our packets come from.
-    pub(crate) port: u16,
 }
 
 /// What is played and what is recorded.
@@ -94,21 +91,20 @@ pub(crate) struct Devices {
 }
 
 impl CallSound {
-    /// Opens the ports of a call. Nothing is sent before [`start`](CallSound::start).
+    /// Begins at these ports. Nothing is sent before [`start`](CallSound::start).
     ///
     /// # Errors
     ///
-    /// There are no ports, or no thread.
+    /// There is no thread.
     pub(crate) fn open(
-        address: IpAddr,
+        ports: PortPair,
         certificate: Option<Arc<Certificate>>,
         devices: Devices,
         seed: [u8; 32],
         id: u64,
         tell: impl Fn(SoundEvent) + Send + 'static,
     ) -> std::io::Result<CallSound> {
-        let path = MediaPath::open(address, certificate)?;
-        let port = path.local().port();
+        let path = MediaPath::new(ports, certificate);
         let (orders, inbox) = channel();
         let thread = thread::Builder::new()
             .name("sound".to_owned())
@@ -125,12 +121,7 @@ impl CallSound {
                 };
                 sound.carry(&inbox)
             })?;
-        Ok(CallSound {
-            orders,
-            thread,
-            id,
-            port,
-        })
+        Ok(CallSound { orders, thread, id })
     }
 
     /// Both sides have agreed, for the first time or on something else.

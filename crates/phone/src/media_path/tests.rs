@@ -14,7 +14,7 @@ fn at(text: &str) -> IpAddr {
 }
 
 fn open(certificate: Option<&Arc<Certificate>>) -> MediaPath {
-    MediaPath::open(at(LOOPBACK), certificate.cloned()).unwrap()
+    MediaPath::new(PortPair::open(at(LOOPBACK)).unwrap(), certificate.cloned())
 }
 
 /// What is agreed on with the other side at an address.

@@ -8,6 +8,7 @@ fn local(codecs: &[Codec]) -> LocalMedia {
     LocalMedia {
         address: "192.0.2.1".parse().unwrap(),
         port: 4_000,
+        mapped: None,
         codecs: codecs.to_vec(),
         session_id: 1,
         version: 1,
@@ -557,7 +558,7 @@ fn another_address_of_ours_has_other_keys_and_other_credentials() {
     // RFC 4568 section 7.1.4, RFC 8445 section 9: it is the callee that moves.
     let to: SocketAddr = "192.0.2.77:5000".parse().unwrap();
     let keys = protected(Srtp::Required, None, 7).protection.sdes;
-    callee.move_to(to, keys, IceCredentials::new([7; 32]));
+    callee.move_to(to, None, keys, IceCredentials::new([7; 32]));
     let moved = offer(&mut callee);
     assert!(text(&moved).contains("c=IN IP4 192.0.2.77"));
     assert!(text(&moved).contains("m=audio 5000 RTP/SAVP 0"));
@@ -607,6 +608,35 @@ fn reports_are_checked_where_they_have_a_port_of_their_own() {
         let candidates: Vec<_> = candidates.iter().map(Candidate::address).collect();
         assert_eq!(candidates, [address]);
     }
+}
+
+#[test]
+fn what_others_see_is_where_who_does_not_check_sends_to() {
+    let mapped = MappedAddresses {
+        rtp: "198.51.100.7:14000".parse().unwrap(),
+        rtcp: "198.51.100.7:14003".parse().unwrap(),
+    };
+    let mut caller = LocalMedia {
+        mapped: Some(mapped),
+        ..with_ice(1)
+    };
+    let offered = offer(&mut caller);
+    for line in [
+        "c=IN IP4 198.51.100.7",
+        "m=audio 14000 ",
+        "a=rtcp:14003\r\n",
+    ] {
+        assert!(text(&offered).contains(line), "{}", text(&offered));
+    }
+    assert_eq!(text(&offered).matches("typ srflx").count(), 2);
+    let (_, plain) = answer(&mut local(&[Codec::Pcmu]), &offered).unwrap();
+    assert_eq!(plain.rtp, mapped.rtp);
+    // Its candidates are checked, and the default is one of them.
+    let (_, checked) = answer(&mut with_ice(2), &offered).unwrap();
+    assert_eq!(checked.ice.unwrap().candidates.len(), 2);
+    let alone = text(&offered).replace("a=rtcp-mux\r\n", "");
+    let (_, plain) = answer(&mut local(&[Codec::Pcmu]), alone.as_bytes()).unwrap();
+    assert_eq!((plain.rtp, plain.rtcp), (mapped.rtp, mapped.rtcp));
 }
 
 #[test]

@@ -13,7 +13,9 @@ use super::{PhoneCall, Running};
 use crate::event::PhoneEvent;
 use crate::ice::IceCredentials;
 use crate::negotiation::{LocalMedia, LocalProtection, Negotiated, Settled};
+use crate::ports::PortPair;
 use crate::sound::{CallSound, Devices, SoundEvent};
+use crate::stun::MappedAddresses;
 
 /// How often the checks of a call's path can begin anew (RFC 8445 section 9).
 const MAX_ICE_STARTS: usize = 8;
@@ -33,17 +35,21 @@ impl Running {
             quality_interval: self.config.quality_interval,
             silence: self.config.media.silence(),
         };
+        const NO_PORT: &str = "no port for the sound is free";
+        let (ports, mapped) = self.open_ports(address).map_err(|_| NO_PORT)?;
+        let port = ports.local.port();
         self.next_sound += 1;
         let (tell, id) = (self.tell.clone(), self.next_sound);
         let certificate = self.certificate.clone();
         let seed = self.rng.random();
-        let sound = CallSound::open(address, certificate, devices, seed, id, move |event| {
+        let sound = CallSound::open(ports, certificate, devices, seed, id, move |event| {
             let _ = tell.send((id, event));
         })
-        .map_err(|_| "no port for the sound is free")?;
+        .map_err(|_| "there is no thread for the sound")?;
         let local = LocalMedia {
             address,
-            port: sound.port,
+            port,
+            mapped,
             codecs: self.config.codecs.clone(),
             session_id: u64::from(self.rng.random::<u32>()),
             version: 1,
@@ -60,6 +66,18 @@ impl Running {
             settled: Settled::default(),
         };
         Ok((sound, local))
+    }
+
+    /// Ports at an address of ours, and where others see them, if a server has told that.
+    pub(super) fn open_ports(
+        &self,
+        address: IpAddr,
+    ) -> std::io::Result<(PortPair, Option<MappedAddresses>)> {
+        let gatherer = self.gatherer.as_ref();
+        match gatherer.and_then(|gatherer| gatherer.take(address)) {
+            Some(gathered) => Ok((gathered.ports, Some(gathered.mapped))),
+            None => Ok((PortPair::open(address)?, None)),
+        }
     }
 
     /// The sound of a call begins.

@@ -11,7 +11,6 @@ use super::Running;
 use crate::event::PhoneEvent;
 use crate::ice::IceCredentials;
 use crate::negotiation::{LocalMedia, answer, offer, read_answer};
-use crate::ports::PortPair;
 
 /// After so long another address is offered again, if that was refused.
 const MOVE_AGAIN: Duration = Duration::from_secs(15);
@@ -45,10 +44,11 @@ impl Running {
             return;
         };
         call.moves_at = Some(now + MOVE_AGAIN);
-        let (Some(mut offered), Ok(ports)) = (call.local.clone(), PortPair::open(address)) else {
+        let offered = call.local.clone();
+        let (Some(mut offered), Ok((ports, mapped))) = (offered, self.open_ports(address)) else {
             return;
         };
-        offered.move_to(ports.local, keys, ice);
+        offered.move_to(ports.local, mapped, keys, ice);
         if self.propose(now, number, offered)
             && let Some(sound) = self.calls.get(&number).and_then(|call| call.sound.as_ref())
         {

@@ -4,6 +4,7 @@ mod associations;
 mod calls;
 mod control;
 mod echo;
+mod keys;
 mod moving;
 mod outbound;
 mod peers;

@@ -17,6 +17,13 @@ const BEFORE: &str = "10.83.1.2";
 const AFTER: &str = "10.83.1.3";
 const LINK: &str = "wire";
 
+/// Who ends the call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HangsUp {
+    Caller,
+    Callee,
+}
+
 /// What the host of the proxy tells.
 enum Told {
     /// The proxy is on; the URI by which it is reached, and the UDP port under its SCTP.
@@ -27,7 +34,7 @@ enum Told {
     Over(u64, u64),
 }
 
-/// A host with a proxy and a callee, who hangs up when it is told to; the proxy is off when nothing more can be told.
+/// A host with a proxy and a callee, who hangs up when it is told to, or before; the proxy is off when nothing more can be told.
 async fn other_host(
     transport: Transport,
     tell: impl Fn(Told),
@@ -56,15 +63,22 @@ async fn other_host(
     bob.answered().await;
     let accepted = async || server.statistics().await.wire.connections_accepted;
     let before = accepted().await;
+    let packets_or_end = |event: &PhoneEvent| match event {
+        PhoneEvent::Ended { .. } => Some(None),
+        other => received(other).map(Some),
+    };
     loop {
         tokio::select! {
-            received = bob.wait_for(received) => tell(Told::Received(received)),
-            _ = orders.recv() => break,
+            packets = bob.wait_for(packets_or_end) => match packets {
+                Some(received) => tell(Told::Received(received)),
+                None => break,
+            },
+            _ = orders.recv() => {
+                bob.command(Command::Hangup { call: None }).await;
+            }
         }
     }
-    bob.command(Command::Hangup { call: None }).await;
-    bob.ended().await;
-    orders.recv().await;
+    while orders.recv().await.is_some() {}
     let after = accepted().await;
     server.shutdown().await;
     tell(Told::Over(before, after));
@@ -99,8 +113,12 @@ fn wait_for_packets(told: &Receiver<Told>, more: u64) {
     panic!("the other side hears nothing");
 }
 
-/// A call whose caller moves; the connections that the proxy had accepted before and afterwards.
-fn call(transport: Transport, change: impl Fn(&mut PhoneConfig)) -> Option<(u64, u64)> {
+/// A call whose caller moves, and who hangs up; the connections that the proxy had accepted before and afterwards.
+fn call(
+    transport: Transport,
+    hangs_up: HangsUp,
+    change: impl Fn(&mut PhoneConfig),
+) -> Option<(u64, u64)> {
     let (of_proxy, of_phone) = (Namespace::new()?, Namespace::new()?);
     of_proxy.join(&of_phone, LINK);
     for (host, address) in [(&of_proxy, PROXY), (&of_phone, BEFORE)] {
@@ -164,11 +182,14 @@ fn call(transport: Transport, change: impl Fn(&mut PhoneConfig)) -> Option<(u64,
             contacts.len() == 1 && contacts[0].contains(AFTER),
             "{contacts:?}"
         );
-        order.send(()).await.expect("the callee is there");
+        match hangs_up {
+            HangsUp::Caller => alice.command(Command::Hangup { call: None }).await,
+            HangsUp::Callee => order.send(()).await.expect("the callee is there"),
+        }
         let PhoneEvent::Ended { reason, .. } = alice.ended().await else {
             panic!("it ended");
         };
-        assert_eq!(reason, "remote");
+        assert_eq!(reason == "remote", hangs_up == HangsUp::Callee);
         drop(order);
         while counts.is_none() {
             match told.recv() {
@@ -184,13 +205,14 @@ fn call(transport: Transport, change: impl Fn(&mut PhoneConfig)) -> Option<(u64,
 
 #[test]
 fn a_call_over_udp_goes_on_at_another_address() {
-    call(Transport::Udp, |_| {});
+    call(Transport::Udp, HangsUp::Callee, |_| {});
 }
 
 #[test]
 fn a_call_over_tcp_goes_on_at_another_address_by_another_connection() {
-    // The callee's is the other one.
-    if let Some((before, after)) = call(Transport::Tcp, |_| {}) {
+    // The proxy's Record-Route names the connection by which the call was begun, and a TCP connection whose other end has gone
+    // without a word is believed to be there for long: what the callee asks for would be late.
+    if let Some((before, after)) = call(Transport::Tcp, HangsUp::Caller, |_| {}) {
         assert_eq!(after, before + 1);
     }
 }
@@ -202,7 +224,7 @@ fn a_call_over_sctp_goes_on_at_another_address_by_the_same_association() {
             .rto_initial(Duration::from_millis(200))
             .rto_min(Duration::from_millis(100));
     };
-    if let Some((before, after)) = call(Transport::Sctp, quick) {
+    if let Some((before, after)) = call(Transport::Sctp, HangsUp::Callee, quick) {
         assert_eq!(after, before);
     }
 }
@@ -210,7 +232,7 @@ fn a_call_over_sctp_goes_on_at_another_address_by_the_same_association() {
 #[test]
 fn a_protected_call_goes_on_at_another_address_under_other_keys() {
     for srtp_keys in [SrtpKeys::Sdes, SrtpKeys::Dtls] {
-        call(Transport::Udp, |config| {
+        call(Transport::Udp, HangsUp::Callee, |config| {
             config.media = MediaConfig {
                 srtp: Srtp::Required,
                 srtp_keys,

@@ -25,6 +25,10 @@ pub(crate) struct MediaArguments {
     #[arg(long)]
     ice: bool,
 
+    /// Ask this STUN server where our ports are seen from outside, such as stun.example.org or 192.0.2.1:3478
+    #[arg(long, value_name = "HOST[:PORT]")]
+    stun: Option<String>,
+
     /// Leave the echo of the speaker in what a microphone captures
     #[arg(long)]
     no_echo_cancellation: bool,
@@ -51,6 +55,7 @@ impl MediaArguments {
         media.srtp_keys = self.srtp_keys.unwrap_or(media.srtp_keys);
         media.sdes_in_clear |= self.sdes_in_clear;
         media.ice |= self.ice;
+        media.stun = self.stun.clone().or(media.stun.take());
         media.echo_cancellation &= !self.no_echo_cancellation;
         media.rtp_timeout = self.rtp_timeout.unwrap_or(media.rtp_timeout);
         media.rtp_timeout_hangup |= self.rtp_timeout_hangup;

@@ -261,7 +261,9 @@ impl Network {
                 stream: 0,
             };
             let mut moved = self.moved.iter();
-            let host = moved.find(|(_, new)| **new == to).map_or(to, |(old, _)| *old);
+            let host = moved
+                .find(|(_, new)| **new == to)
+                .map_or(to, |(old, _)| *old);
             match self.hosts.get_mut(&host) {
                 Some(Host::Ua(ua)) => ua.handle_message(now, flow, message),
                 Some(Host::Script(script)) => {

@@ -191,9 +191,15 @@ fn another_address_of_ours_takes_the_place_of_the_one_that_is_bound() {
     }
     let registers = network.requests(Method::Register);
     assert_eq!(registers.len(), 2, "the way to others is not that one");
-    let contacts: Vec<String> = registers[1].text_values(Name::Contact).map(str::to_owned).collect();
+    let contacts: Vec<String> = registers[1]
+        .text_values(Name::Contact)
+        .map(str::to_owned)
+        .collect();
     let before = format!("<sip:alice@{};transport=udp>;expires=0", alice.address);
-    assert_eq!(contacts, [format!("<sip:alice@{moved};transport=udp>"), before]);
+    assert_eq!(
+        contacts,
+        [format!("<sip:alice@{moved};transport=udp>"), before]
+    );
     assert_eq!(states(&network, alice).len(), 2, "bound anew");
     // It is removed once.
     network.run(590 * SECOND);

@@ -86,9 +86,10 @@ fn further_offers_and_answers_with_keys_need_tls_too() {
         .unwrap();
     network.run(SECOND);
     let refused = |network: &Network, phone: Phone, wanted: u16| {
-        network.of(phone).into_iter().any(
-            |event| matches!(event, UaEvent::OfferRefused { status, .. } if *status == wanted),
-        )
+        network
+            .of(phone)
+            .into_iter()
+            .any(|event| matches!(event, UaEvent::OfferRefused { status, .. } if *status == wanted))
     };
     assert!(refused(&network, alice, 503));
     assert_eq!(network.requests(Method::Invite).len(), 1);

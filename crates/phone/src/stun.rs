@@ -1,0 +1,201 @@
+//! Where our ports are seen from outside: server-reflexive candidates (RFC 8445 section 5.1.1.2), by STUN (RFC 8489).
+//!
+//! No call waits for a server. A pair of ports is kept ready for the next call, with the addresses that a server has seen; it is
+//! replaced by another one before a NAT forgets it (RFC 4787 section 4.3: after two minutes at the earliest).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sip::stun::{binding_request, read_binding_response};
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::ports::PortPair;
+use crate::routes::source_towards;
+
+/// A pair of ports is ready for so long.
+const READY_FOR: Duration = Duration::from_secs(20);
+/// How long each of the requests is waited for (RFC 8489 section 6.2.1: the first ones of its series).
+const WAITS: [Duration; 3] = [
+    Duration::from_millis(500),
+    Duration::from_millis(1_000),
+    Duration::from_millis(2_000),
+];
+/// The port of STUN servers (RFC 8489 section 8).
+const PORT: u16 = 3_478;
+
+/// Where others see our ports of RTP and RTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedAddresses {
+    /// That of RTP.
+    pub rtp: SocketAddr,
+    /// That of RTCP.
+    pub rtcp: SocketAddr,
+}
+
+/// Ports, and where others see them.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    pub(crate) ports: PortPair,
+    pub(crate) mapped: MappedAddresses,
+}
+
+/// Keeps a pair of ports ready.
+#[derive(Debug)]
+pub(crate) struct Gatherer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    ready: Mutex<Option<Gathered>>,
+    taken: Notify,
+}
+
+impl Gatherer {
+    /// Asks this server, a name or address with or without a port, from now on. It needs a runtime of tokio.
+    pub(crate) fn start(server: &str) -> Gatherer {
+        let shared = Arc::new(Shared::default());
+        let keeper = Arc::downgrade(&shared);
+        let server = match server.parse::<IpAddr>() {
+            Ok(ip) => SocketAddr::new(ip, PORT).to_string(),
+            Err(_)
+                if server
+                    .rsplit(':')
+                    .next()
+                    .is_some_and(|port| port.parse::<u16>().is_ok()) =>
+            {
+                server.to_owned()
+            }
+            Err(_) => format!("{server}:{PORT}"),
+        };
+        tokio::spawn(async move {
+            loop {
+                let gathered = gather(&server).await;
+                // The phone is off.
+                let Some(shared) = keeper.upgrade() else {
+                    return;
+                };
+                *lock(&shared.ready) = gathered;
+                let _ = timeout(READY_FOR, shared.taken.notified()).await;
+            }
+        });
+        Gatherer { shared }
+    }
+
+    /// The pair that is ready at this address of ours, if there is one.
+    pub(crate) fn take(&self, address: IpAddr) -> Option<Gathered> {
+        let mut ready = lock(&self.shared.ready);
+        let taken = ready.take_if(|gathered| gathered.ports.local.ip() == address);
+        if taken.is_some() {
+            self.shared.taken.notify_one();
+        }
+        taken
+    }
+}
+
+impl Drop for Gatherer {
+    fn drop(&mut self) {
+        self.shared.taken.notify_one();
+    }
+}
+
+fn lock(ready: &Mutex<Option<Gathered>>) -> std::sync::MutexGuard<'_, Option<Gathered>> {
+    ready.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens ports and asks where they are seen. `None` when the server does not say so.
+async fn gather(server: &str) -> Option<Gathered> {
+    let mut servers = tokio::net::lookup_host(server).await.ok()?;
+    let server = servers.next()?;
+    let ports = PortPair::open(source_towards(server.ip())?).ok()?;
+    let asked = [&ports.rtp, &ports.rtcp].map(|socket| socket.try_clone());
+    let [rtp, rtcp] = asked.map(|socket| UdpSocket::from_std(socket.ok()?).ok());
+    let (rtp, rtcp) = (rtp?, rtcp?);
+    let (rtp, rtcp) = tokio::join!(ask(&rtp, server), ask(&rtcp, server));
+    let mapped = MappedAddresses {
+        rtp: rtp?,
+        rtcp: rtcp?,
+    };
+    Some(Gathered { ports, mapped })
+}
+
+/// Where a server sees a socket.
+async fn ask(socket: &UdpSocket, server: SocketAddr) -> Option<SocketAddr> {
+    let transaction: [u8; 12] = rand::random();
+    let request = binding_request(transaction);
+    for wait in WAITS {
+        socket.send_to(&request, server).await.ok()?;
+        let answer = async {
+            let mut buffer = [0; 1_024];
+            loop {
+                let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
+                    continue;
+                };
+                let response = buffer.get(..length).and_then(read_binding_response);
+                if let Some(response) = response
+                    && from == server
+                    && response.transaction == transaction
+                {
+                    return response.mapped_address;
+                }
+            }
+        };
+        if let Ok(mapped) = timeout(wait, answer).await {
+            return mapped;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use sip::stun::answer_binding;
+
+    use super::*;
+
+    /// A server behind which all is seen at another address; it does not answer each first request.
+    async fn serve(socket: UdpSocket) {
+        let mut buffer = [0; 1_024];
+        for count in 0.. {
+            let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
+            let seen = SocketAddr::from(([198, 51, 100, 7], from.port().wrapping_add(10_000) | 1));
+            let answer = answer_binding(&buffer[..length], seen).unwrap();
+            if count > 1 {
+                socket.send_to(&answer, from).await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pair_of_ports_is_ready_with_the_addresses_that_the_server_has_seen() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = server.local_addr().unwrap().to_string();
+        tokio::spawn(serve(server));
+        let gatherer = Gatherer::start(&address);
+        let loopback = Ipv4Addr::LOCALHOST.into();
+        let mut found = Vec::new();
+        while found.len() < 2 {
+            assert!(gatherer.take(Ipv4Addr::UNSPECIFIED.into()).is_none());
+            found.extend(gatherer.take(loopback));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        for gathered in &found {
+            assert_eq!(gathered.ports.local.ip(), loopback);
+            assert_eq!(gathered.mapped.rtp.ip(), Ipv4Addr::new(198, 51, 100, 7));
+        }
+        assert_ne!(found[0].ports.local, found[1].ports.local);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_silent_holds_nobody_up() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let gatherer = Gatherer::start(&server.local_addr().unwrap().to_string());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(gatherer.take(Ipv4Addr::LOCALHOST.into()).is_none());
+    }
+}
