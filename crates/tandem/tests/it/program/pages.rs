@@ -72,7 +72,7 @@ fn load_pages_show_in_a_browser() {
         page
     };
     let page = load("calls", "calls", &["-r", "100", "-m", "200"]);
-    let parts = ["none of 200 calls failed", "Distribution of delays"];
+    let parts = ["None of 200 calls failed", "Distribution of delays"];
     look_at(&chromium, "load", &page, &parts);
     let options = ["--sessions", "200", "--start", "100", "--settle", "0s"];
     let page = load("capacity", "capacity", &options);
