@@ -150,15 +150,14 @@ impl SignallingProcess {
             Some(_) => {
                 let (gateway, network) = self.check_status(peer, &destinations)?;
                 if let Some(gateway) = self.gateways.get_mut(gateway.0) {
+                    let congestion = &mut gateway.congestion;
                     for range in &destinations.affected {
+                        let has_room = congestion.len() < self.config.max_destinations
+                            || congestion.get(*range).is_some();
                         match level {
-                            Some(1..)
-                                if gateway.congestion.len() < self.config.max_destinations =>
-                            {
-                                gateway.congestion.insert(*range, level.unwrap_or_default());
-                            }
+                            Some(level @ 1..) if has_room => congestion.insert(*range, level),
                             Some(1..) => self.statistics.forgotten += 1,
-                            _ => gateway.congestion.remove(*range),
+                            _ => congestion.remove(*range),
                         }
                     }
                 }

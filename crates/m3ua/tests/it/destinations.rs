@@ -363,10 +363,11 @@ fn reachability_is_that_of_its_time() {
 #[test]
 fn a_long_list_of_ranges_is_handled_soon() {
     const COUNT: u32 = 16_000;
+    const FIRST: u32 = 1 << 20;
     let (mut asp, [one, two]) = asp();
     for number in 0..COUNT {
         let route = Route {
-            destination: single(1 << 20 | 4 * number),
+            destination: single(FIRST + 4 * number),
             via: Via::Sg(SgId(number as usize % 2)),
             priority: 1,
         };
@@ -375,14 +376,37 @@ fn a_long_list_of_ranges_is_handled_soon() {
     let ranges: Vec<MaskedPointCode> = (0..COUNT)
         .map(|number| MaskedPointCode {
             mask: 2,
-            point_code: pc(1 << 20 | 4 * number),
+            point_code: pc(FIRST + 4 * number),
         })
         .collect();
     let begun = Instant::now();
     for sg in [one, two] {
         asp.take(sg, &duna(&ranges));
         asp.take(sg, &dava(&ranges));
-        asp.take(sg, &duna(&vec![region(1 << 20); COUNT as usize]));
+        asp.take(sg, &duna(&vec![region(FIRST); COUNT as usize]));
     }
     assert!(begun.elapsed() < Duration::from_secs(3));
+}
+
+/// Where there is no room for another destination, the level of one that is known can still change.
+#[test]
+fn a_level_of_congestion_changes_where_there_is_no_room() {
+    let (mut asp, [one, _]) = asp_with(Config {
+        max_destinations: 1,
+        ..Config::default()
+    });
+    let mut congest = |destination, level| {
+        let congestion = SignallingCongestion {
+            destinations: about(&[single(destination)]),
+            concerned: None,
+            level: Some(level),
+        };
+        asp.take(one, &Message::Scon(congestion));
+        let statistics = asp.engine.statistics();
+        (asp.engine.congested_destinations(), statistics.forgotten)
+    };
+    assert_eq!(congest(17, 1), (1, 0));
+    assert_eq!(congest(17, 2), (1, 0));
+    assert_eq!(congest(18, 1), (1, 1));
+    assert_eq!(congest(17, 0), (0, 1));
 }
