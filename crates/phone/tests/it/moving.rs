@@ -56,6 +56,7 @@ async fn other_host(
         config.net.peer_encapsulation_port = under;
         config.quality_interval = Duration::from_millis(200);
         config.answers = true;
+        config.media.ice = true;
     });
     bob.command(Command::Register { account: 0 }).await;
     registered(&mut bob).await;
@@ -231,12 +232,17 @@ fn a_call_over_sctp_goes_on_at_another_address_by_the_same_association() {
 
 #[test]
 fn a_protected_call_goes_on_at_another_address_under_other_keys() {
-    for srtp_keys in [SrtpKeys::Sdes, SrtpKeys::Dtls] {
+    for (srtp_keys, ice) in [
+        (SrtpKeys::Sdes, false),
+        (SrtpKeys::Dtls, false),
+        (SrtpKeys::Dtls, true),
+    ] {
         call(Transport::Udp, HangsUp::Callee, |config| {
             config.media = MediaConfig {
                 srtp: Srtp::Required,
                 srtp_keys,
                 sdes_in_clear: true,
+                ice,
                 ..MediaConfig::default()
             };
         });
