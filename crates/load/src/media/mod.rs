@@ -29,7 +29,8 @@
 //! source (SSRC). A peer that names its source in its description (`a=ssrc`, as ours does) is known by
 //! that; packets of our own that come back are known by their source, too; any other source belongs to the
 //! call whose description named the address it comes from. Where several such calls name one address, a new
-//! source goes to the one that has waited longest: sums are right then, single calls may be exchanged.
+//! source goes to the one that has waited longest, or with SRTP to the one with whose keys its packet is authentic: without, sums are
+//! right, and single calls may be exchanged.
 //! Packets from an address that no description has named are strays, and counted.
 //!
 //! Whose packet it is, is told by what SRTP leaves in clear. In a call with keys ([`SrtpKeys`]) a packet that is not
@@ -299,7 +300,7 @@ impl Media {
             self.counters.strays.malformed += 1;
             return;
         };
-        let Some(stream) = self.table.find(from, ssrc, sequence) else {
+        let Some(stream) = self.table.find(from, (ssrc, sequence), octets) else {
             self.counters.strays.media += 1;
             return;
         };

@@ -115,6 +115,13 @@ impl Protection {
         written
     }
 
+    /// Whether the first packet of a source is authentic.
+    pub(super) fn accepts(&self, octets: &[u8]) -> bool {
+        let mut packet = octets.to_vec();
+        let mut unprotector = Unprotector::new(&self.keys.receive);
+        unprotector.unprotect_rtp(&mut packet).is_ok()
+    }
+
     /// The packet of RTP in a packet of SRTP.
     pub(super) fn open_rtp(&mut self, octets: &[u8]) -> Result<Cow<'static, [u8]>, SrtpError> {
         let mut packet = octets.to_vec();

@@ -233,6 +233,12 @@ impl Stream {
         self.report.sent += 1;
     }
 
+    /// Whether the first packet of a source can be this call's.
+    pub(super) fn accepts(&self, octets: &[u8]) -> bool {
+        let protection = self.protection.as_deref();
+        protection.is_none_or(|protection| protection.accepts(octets))
+    }
+
     /// The packet of RTP in what came; `None`, and counted, where it is not authentic.
     pub(super) fn open_rtp<'a>(&mut self, octets: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let Some(protection) = &mut self.protection else {

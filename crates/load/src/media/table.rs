@@ -8,6 +8,9 @@ use rand::Rng;
 
 use super::stream::Stream;
 
+/// Calls whose keys are tried for a packet.
+const MAX_TRIALS: usize = 64;
+
 /// A call, as long as it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
@@ -143,16 +146,16 @@ impl Table {
         stream
     }
 
-    /// The call that a data packet belongs to.
+    /// The call that a data packet belongs to, which is of this source and has this sequence number.
     pub(super) fn find(
         &mut self,
         from: SocketAddr,
-        ssrc: u32,
-        sequence: u16,
+        (ssrc, sequence): (u32, u16),
+        octets: &[u8],
     ) -> Option<&mut Stream> {
         let call = match self.theirs.get(&(from, ssrc)).copied() {
             Some(call) => call,
-            None => self.newcomer(from, ssrc)?,
+            None => self.newcomer(from, ssrc, octets)?,
         };
         let stream = self.stream(call)?;
         if stream.source().is_none_or(|source| source.ssrc != ssrc) {
@@ -201,22 +204,33 @@ impl Table {
         self.ours.len() + self.theirs.len() + waiting.sum::<usize>()
     }
 
-    /// A source that is new: one of ours that comes back, or one that a call waits for.
-    fn newcomer(&mut self, from: SocketAddr, ssrc: u32) -> Option<CallId> {
+    /// A source that is new: one of ours that comes back, or one that a call waits for. Where several do, keys tell which one.
+    fn newcomer(&mut self, from: SocketAddr, ssrc: u32, octets: &[u8]) -> Option<CallId> {
         if let Some(call) = self.ours.get(&ssrc).copied() {
             let stream = self.stream(call)?;
             return (stream.remote.rtp == from).then_some(call);
         }
         let mut claims = self.claims.remove(&from)?;
         let mut found = None;
-        while let Some(oldest) = claims.waiting.pop_front() {
-            if self
-                .stream(oldest)
-                .is_some_and(|stream| stream.remote.rtp == from && stream.source().is_none())
-            {
+        let is_alone = claims.calls == 1;
+        let mut others = Vec::new();
+        while others.len() < MAX_TRIALS
+            && let Some(oldest) = claims.waiting.pop_front()
+        {
+            let Some(stream) = self.stream(oldest) else {
+                continue;
+            };
+            if stream.remote.rtp != from || stream.source().is_some() {
+                continue;
+            }
+            if is_alone || stream.accepts(octets) {
                 found = Some(oldest);
                 break;
             }
+            others.push(oldest);
+        }
+        for call in others.into_iter().rev() {
+            claims.waiting.push_front(call);
         }
         // With one call at the address there is no doubt: its peer goes on as another source.
         let found = found.or(claims.last.filter(|_| claims.calls == 1));

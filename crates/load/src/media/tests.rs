@@ -438,9 +438,13 @@ fn what_a_goodbye_waits_for_its_thread_is_in_no_round_trip() {
 
 /// The keys of both sides.
 fn keys() -> [Option<SrtpKeys>; 2] {
+    keys_of_call(1)
+}
+
+fn keys_of_call(number: u8) -> [Option<SrtpKeys>; 2] {
     let suite = Suite::AesCm128HmacSha1_80;
     let key = |octet| MasterKey::new(suite, &vec![octet; suite.key_and_salt_octets()]).unwrap();
-    let [one, other] = [key(1), key(2)];
+    let [one, other] = [key(2 * number), key(2 * number + 1)];
     let keys = |send: &MasterKey, receive: &MasterKey| SrtpKeys {
         send: send.clone(),
         receive: receive.clone(),
@@ -546,4 +550,25 @@ fn what_is_not_protected_by_the_keys_is_rejected() {
     for report in network.end(calls) {
         assert!(report.is_protected && report.received >= 49, "{report:?}");
     }
+}
+
+/// Packets of the later calls come first, and no description names a source: the keys tell whose they are.
+#[test]
+fn keys_tell_whose_a_source_is() {
+    let mut network = Network::new(fine);
+    let calls: Vec<_> = (1..=10)
+        .map(|number| network.protected_call([Mode::Sink, Mode::Sink], false, keys_of_call(number)))
+        .collect();
+    let sound = Arc::new(Recording::sound(&[0x55; 1600], 0, Some(1)).unwrap());
+    for [caller, _] in calls.iter().rev() {
+        let now = network.now;
+        network.hosts[0].media.play(now, *caller, sound.clone());
+        network.run(Duration::from_millis(5));
+    }
+    network.run(Duration::from_secs(1));
+    for calls in calls {
+        let [_, callee] = network.end(calls);
+        assert_eq!((callee.received, callee.rejected), (10, 0), "{callee:?}");
+    }
+    assert_eq!(network.hosts[1].media.counters().strays.media, 0);
 }

@@ -1,16 +1,30 @@
 //! Calls of SIPp's scenarios whose media are protected: the keys are in their descriptions (RFC 4568).
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
 
-use load::driver::{GeneratorConfig, LoadGenerator, LoadPlan, MediaPlan, MediaTotal, TaskKind};
-use load::media::{Clip, Mode};
+use load::driver::{
+    GeneratorConfig, LoadGenerator, LoadPlan, MediaPlan, MediaTotal, Role, TaskKind,
+};
+use load::media::{Clip, Law, Mode};
 use load::scenario::{Options, Scenario};
-use load::script::ScriptId;
+use load::script::{Script, ScriptId};
+use media::wav::{self, Sound};
+use tempfile::TempDir;
+use test_support::{Peer, free_udp_port, require_command, wait_until};
 
 /// Calls of a test.
 const CALLS: u64 = 3;
 /// Packets that a caller plays.
-const PACKETS: u64 = 20;
+const PACKETS: u64 = 50;
+/// Samples a second of what it plays, and what that is, in hertz.
+const RATE: u32 = 8_000;
+const TONE: f64 = 440.0;
+/// How long baresip may take.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// A caller of SIPp's kind that plays a file, with these lines in its offer.
 fn caller(profile: &str, lines: &str) -> String {
@@ -37,6 +51,8 @@ m=audio [rtpstream_audio_port] {profile} 0
 {lines}a=rtcp:[rtpstream_audio_port+1]
 a=rtpmap:0 PCMU/8000
 ]]></send>
+<recv response=\"100\" optional=\"true\"/>
+<recv response=\"180\" optional=\"true\"/>
 <recv response=\"200\" rrs=\"true\"/>
 <send><![CDATA[
 ACK sip:[service]@[remote_ip]:[remote_port] SIP/2.0
@@ -48,8 +64,8 @@ CSeq: 1 ACK
 Max-Forwards: 70
 Content-Length: 0
 ]]></send>
-<nop><action><exec rtp_stream=\"a.ul,2,0\"/></action></nop>
-<pause milliseconds=\"700\"/>
+<nop><action><exec rtp_stream=\"a.ul,1,0\"/></action></nop>
+<pause milliseconds=\"1200\"/>
 <send retrans=\"500\"><![CDATA[
 BYE sip:[service]@[remote_ip]:[remote_port] SIP/2.0
 Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
@@ -108,23 +124,42 @@ Content-Length: 0
 
 /// What became of the media of calls between the two.
 async fn calls(caller: String, callee: String) -> Box<MediaTotal> {
+    let folder = folder();
+    let [caller, callee] = [("caller.xml", caller), ("callee.xml", callee)]
+        .map(|(name, text)| scenario(folder.path(), name, &text));
+    let scripts = [caller.caller, callee.callee].into_iter().flatten();
+    run(scripts.collect(), 5060, CALLS).await
+}
+
+/// A folder with a second of a tone in µ-law.
+fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("a.ul"), [0x55; 1600]).expect("a file");
-    let scenario = |name: &str, text: String| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("a file");
-        Scenario::load(&path, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
-    };
-    let caller = scenario("caller.xml", caller).caller;
-    let callee = scenario("callee.xml", callee).callee;
-    let scripts = [caller, callee].into_iter().flatten();
+    let step = std::f64::consts::TAU * TONE / f64::from(RATE);
+    let sample = |at| (9_000.0 * (step * f64::from(at)).sin()) as i16;
+    let coded: Vec<u8> = (0..RATE).map(|at| Law::Pcmu.encode(sample(at))).collect();
+    std::fs::write(folder.path().join("a.ul"), coded).expect("a file");
+    folder
+}
+
+fn scenario(folder: &Path, name: &str, text: &str) -> Scenario {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("a file");
+    Scenario::load(&path, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Calls to a port, or among users where there are callees.
+async fn run(scripts: Vec<Script>, port: u16, count: u64) -> Box<MediaTotal> {
     let config = GeneratorConfig {
         users: 4,
         workers: 1,
         direct: true,
-        target: SocketAddr::from((Ipv4Addr::LOCALHOST, 5060)),
+        role: match scripts.len() {
+            1 => Role::Callers,
+            _ => Role::Both,
+        },
+        target: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         local_ip: Some([127, 0, 0, 1].into()),
-        scripts: scripts.map(std::sync::Arc::new).collect(),
+        scripts: scripts.into_iter().map(Arc::new).collect(),
         media: Some(MediaPlan {
             clip: Clip::tone(440),
             callers: Mode::Sink,
@@ -135,15 +170,12 @@ async fn calls(caller: String, callee: String) -> Box<MediaTotal> {
         ..GeneratorConfig::default()
     };
     let mut load = LoadGenerator::start(config).await.expect("it starts");
-    let plan = LoadPlan::at_rate(TaskKind::Script(ScriptId(0)), 20.0, CALLS);
+    let plan = LoadPlan::at_rate(TaskKind::Script(ScriptId(0)), 20.0, count);
     let outcome = load.run(plan).await.expect("it runs");
     load.shutdown().await;
     let statistics = outcome.statistics;
-    assert_eq!(
-        statistics.calls.completed, CALLS,
-        "{:?}",
-        statistics.failures
-    );
+    let completed = statistics.calls.completed;
+    assert_eq!(completed, count, "{:?}", statistics.failures);
     outcome.media.expect("calls have media")
 }
 
@@ -180,4 +212,89 @@ async fn without_common_keys_the_profile_decides() {
     let media = calls(caller("RTP/SAVP", NONE), callee("RTP/SAVP", NONE)).await;
     assert_eq!(media.callers.sum.sent, 0, "{media:?}");
     assert_eq!(media.undescribed, 2 * CALLS, "{media:?}");
+}
+
+/// baresip, which has SRTP from another hand, hears what is played, and is heard.
+#[tokio::test]
+async fn baresip_hears_what_is_played() {
+    let Some(program) = require_command("baresip", "baresip-core") else {
+        return;
+    };
+    let folder = folder();
+    let port = free_udp_port();
+    let tone = Sound {
+        samples: vec![1_000; RATE as usize * 10],
+        sample_rate: RATE,
+    };
+    let wave = folder.path().join("their.wav");
+    std::fs::write(&wave, tone.to_wav()).expect("a file");
+    let modules = ["g711", "aufile", "aubridge", "sndfile", "srtp", "uuid"];
+    let modules: String = modules
+        .map(|module| format!("module {module}.so\n"))
+        .concat();
+    let config = format!(
+        "sip_listen 127.0.0.1:{port}\nnet_interface 127.0.0.1\naudio_player aubridge,here\naudio_source aufile,{}\naudio_alert aubridge,here\n\
+         snd_path {}\nmodule_path /usr/lib/baresip/modules\n{modules}module_tmp account.so\nmodule_app menu.so\n",
+        wave.display(),
+        folder.path().display(),
+    );
+    let account = "<sip:baresip@127.0.0.1>;regint=0;answermode=auto;audio_codecs=PCMU/8000/1;mediaenc=srtp-mand\n";
+    for (file, text) in [
+        ("config", config.as_str()),
+        ("accounts", account),
+        ("contacts", ""),
+    ] {
+        std::fs::write(folder.path().join(file), text).expect("a file");
+    }
+    let mut command = Command::new(program);
+    command.args(["-4", "-f"]).arg(folder.path());
+    let baresip = Peer::spawn(&mut command);
+    let listens = || UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_err();
+    assert!(wait_until(LIMIT, listens), "{}", baresip.output());
+    let text = caller("RTP/SAVP", BOTH).replace("[service]", "baresip");
+    let script = scenario(folder.path(), "caller.xml", &text).caller;
+    let media = run(script.into_iter().collect(), port, 1).await;
+    let callers = &media.callers;
+    assert_eq!(callers.protected, 1);
+    // It says goodbye in clear.
+    assert!(callers.sum.rejected <= 1, "{callers:?}");
+    assert!(callers.sum.received > 30, "{callers:?}");
+    let mut heard = None;
+    wait_until(LIMIT, || {
+        let file = recording(folder.path()).and_then(|path| std::fs::read(path).ok());
+        heard = file.and_then(|file| wav::read(&file).ok());
+        heard
+            .as_ref()
+            .is_some_and(|heard| heard.samples.len() > RATE as usize / 2)
+    });
+    let heard = heard
+        .expect("baresip has written what it heard")
+        .at_rate(RATE);
+    let share = heard.chunks_exact(RATE as usize / 4).map(tone_share);
+    let share = share.fold(0.0, f64::max);
+    assert!(
+        share > 0.9,
+        "the tone is {share} of the clearest quarter of a second"
+    );
+}
+
+/// What baresip has decoded.
+fn recording(folder: &Path) -> Option<PathBuf> {
+    let files = std::fs::read_dir(folder).expect("the folder");
+    let mut paths = files.filter_map(|file| Some(file.ok()?.path()));
+    paths.find(|path| path.to_string_lossy().ends_with("-dec.wav"))
+}
+
+/// How much of the samples is the tone, from 0 to 1.
+fn tone_share(samples: &[i16]) -> f64 {
+    let (mut sine, mut cosine, mut all) = (0.0, 0.0, 0.0);
+    for (at, sample) in (0..).zip(samples) {
+        let turn = std::f64::consts::TAU * TONE * f64::from(at) / f64::from(RATE);
+        let sample = f64::from(*sample);
+        sine += sample * turn.sin();
+        cosine += sample * turn.cos();
+        all += sample * sample;
+    }
+    let power: f64 = sine * sine + cosine * cosine;
+    2.0 * power / (samples.len() as f64 * all).max(1.0)
 }

@@ -468,6 +468,10 @@ fn what_is_passed_over_is_remarked_on() {
         ),
         ("<recv response=\"200\" response=\"202\"/>", "there twice"),
         (
+            "<recv response=\"200\"/><send><![CDATA[\nBYE sip:a SIP/2.0\nX: [ueaescm128sha1801audio]\n]]></send>",
+            "SRTP without encryption",
+        ),
+        (
             "<recv response=\"200\"/><recv response=\"180\" optional=\"true\"/>",
             "complete without it",
         ),
