@@ -33,11 +33,11 @@ pub(crate) struct Writer {
 pub(crate) struct Progress(Arc<AtomicU64>);
 
 impl Output {
-    /// Starts to write: errors to one place, all else to the other, for people or for programs.
+    /// Starts to write: errors to one place, all else to the other, for programs, or for people with a terminal of so many columns.
     pub(crate) fn start(
         mut lines: impl Write + Send + 'static,
         mut errors: impl Write + Send + 'static,
-        for_people: bool,
+        for_people: Option<usize>,
     ) -> io::Result<(Output, Writer)> {
         let (records, mut waiting) = mpsc::channel::<Record>(MAX_WAITING);
         let progress = Progress::default();
@@ -47,8 +47,11 @@ impl Output {
             .spawn(move || {
                 while let Some(record) = waiting.blocking_recv() {
                     let line = match for_people {
-                        true => format!("{}\n", ForPeople(&record)),
-                        false => format!("{record}\n"),
+                        Some(columns) => {
+                            let record = &record;
+                            format!("{}\n", ForPeople { record, columns })
+                        }
+                        None => format!("{record}\n"),
                     };
                     let written = if record.is_error() {
                         // What was printed before is not to be seen after it.
@@ -178,7 +181,7 @@ mod tests {
             seen: seen.clone(),
         };
         let buffered = BufWriter::new(lines);
-        let (output, writer) = Output::start(buffered, errors, false).unwrap();
+        let (output, writer) = Output::start(buffered, errors, None).unwrap();
         // While the first is being written, the others come together.
         for record in [
             Record::error("first"),

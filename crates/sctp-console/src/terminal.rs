@@ -13,8 +13,8 @@ pub struct Terminal {
     pub lines: Box<dyn Write + Send>,
     /// What could not be done.
     pub errors: Box<dyn Write + Send>,
-    /// Whether a person reads the lines: they are short and aligned then. Programs get `key=value`.
-    pub for_people: bool,
+    /// The columns of the terminal where a person reads the lines: they are short and aligned then. Programs get `key=value`.
+    pub for_people: Option<usize>,
     /// The first one shuts everything down in good order within
     /// [`Options::linger_limit`](crate::Options::linger_limit), the second one aborts.
     pub stops: mpsc::Receiver<()>,

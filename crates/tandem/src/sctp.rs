@@ -20,7 +20,7 @@ use sctp_net::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::perf::output::{is_cut, print};
+use crate::perf::output::{is_cut, print, width};
 use crate::target::associated;
 use crate::values::{count, duration, ports_without_udp};
 use crate::{fail, logging};
@@ -268,7 +268,7 @@ async fn talk(options: Options) -> Result<Outcome, sctp_console::Error> {
             io::stdout().as_fd().try_clone_to_owned()?,
         ))),
         errors: Box::new(io::stderr()),
-        for_people: io::stdout().is_terminal(),
+        for_people: io::stdout().is_terminal().then(width),
         stops: stops()?,
     };
     sctp_console::run(options, terminal).await

@@ -12,17 +12,24 @@ const STREAM_WIDTH: usize = 14;
 /// Columns of a field beside its name: most values fit, so that lines of a kind stand below each other.
 const VALUE_WIDTH: usize = 8;
 
-/// A line as people like it, without its end.
-pub(crate) struct ForPeople<'a>(pub(crate) &'a Record);
+/// Columns by which the rest of a line that is too long is set in.
+const INDENT: usize = 4;
+
+/// A line as people like it, without its end: several where it would be wider than the terminal.
+pub(crate) struct ForPeople<'a> {
+    pub(crate) record: &'a Record,
+    /// Columns of the terminal.
+    pub(crate) columns: usize,
+}
 
 impl fmt::Display for ForPeople<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let record = self.0;
+        let record = self.record;
         let line = match (record.kind, record.name) {
             (Kind::Error, _) => return record.fmt(formatter),
             (Kind::Message, _) => message(record)?,
             (_, "help") => help(record)?,
-            _ => other(record)?,
+            _ => other(record, self.columns)?,
         };
         formatter.write_str(line.trim_end())
     }
@@ -57,7 +64,7 @@ fn help(record: &Record) -> Result<String, fmt::Error> {
 }
 
 /// A notification or a report: its name, the peer, and its fields.
-fn other(record: &Record) -> Result<String, fmt::Error> {
+fn other(record: &Record, columns: usize) -> Result<String, fmt::Error> {
     let sign = match record.kind {
         Kind::Notification => "*",
         _ => "=",
@@ -67,6 +74,7 @@ fn other(record: &Record) -> Result<String, fmt::Error> {
     if let Some(peer) = peer {
         write!(line, " {peer:PEER_WIDTH$}")?;
     }
+    let mut width = line.chars().count();
     for (key, value) in &record.fields {
         let (key_words, unit) = words(key);
         let field = match (*key, value) {
@@ -81,7 +89,15 @@ fn other(record: &Record) -> Result<String, fmt::Error> {
             }
             (_, Value::Payload(payload)) => format!("{key_words} {}", Escaped(payload)),
         };
-        write!(line, "  {field}")?;
+        let needed = 2 + field.trim_end().chars().count();
+        if width + needed > columns && width > INDENT {
+            line.truncate(line.trim_end().len());
+            write!(line, "\n{:INDENT$}{field}", "")?;
+            width = INDENT + field.chars().count();
+        } else {
+            write!(line, "  {field}")?;
+            width += 2 + field.chars().count();
+        }
     }
     Ok(line)
 }
@@ -139,7 +155,8 @@ mod tests {
     }
 
     fn line(record: &Record) -> String {
-        ForPeople(record).to_string()
+        let columns = 100;
+        ForPeople { record, columns }.to_string()
     }
 
     #[test]
@@ -190,6 +207,28 @@ mod tests {
             line(&path),
             "= path              192.0.2.1:9000         srtt 1.019 ms     outstanding 0 bytes"
         );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let mut record = Record::report("path").about(subject(1));
+        for key in ["one_ms", "two", "three", "four", "five", "six", "seven"] {
+            record = record.with(key, "0.123456");
+        }
+        let shown = line(&record);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 2, "{shown}");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 100),
+            "{shown}"
+        );
+        assert!(
+            lines[0].starts_with("= path ") && lines[1].starts_with("    "),
+            "{shown}"
+        );
+        for field in ["one 0.123456 ms", "five 0.123456", "seven 0.123456"] {
+            assert!(shown.contains(field), "{shown}");
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ async fn who_reads_nothing_can_still_end_it() {
         input: None,
         lines,
         errors,
-        for_people: false,
+        for_people: None,
         stops,
     };
     let program = tokio::spawn(run(options, terminal));
