@@ -28,9 +28,6 @@ pub fn page(
         "Each packet carries the experiment, its number and its time. The receiver counts lost, reordered and \
          duplicate packets, and echoes some.",
     );
-    for note in table::notes(conditions) {
-        page = page.paragraph(note);
-    }
     let mut fate = Section::new("Losses and delays of the packets").table(table::runs(conditions));
     if let Some(trials) = table::trials(conditions) {
         fate = fate.table(trials);
