@@ -67,3 +67,59 @@ fn write(stream: &mut TcpStream, commands: &Receiver<Vec<u8>>) -> io::Result<()>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sent_before_the_connection_is_open_is_written_in_order() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (go, begin) = channel();
+        let open = move || {
+            begin.recv().unwrap();
+            TcpStream::connect(address)
+        };
+        let writer = CommandWriter::start(open, |error| panic!("{error}")).unwrap();
+        for command in ["one", "two"] {
+            writer.send(command.into()).unwrap();
+        }
+        go.send(()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        writer.finish();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "onetwo");
+    }
+
+    #[test]
+    fn why_there_is_no_connection_is_told() {
+        let (tell, told) = channel();
+        let failed = move |error: io::Error| tell.send(error.to_string()).unwrap();
+        let writer = CommandWriter::start(|| Err(io::Error::other("none")), failed).unwrap();
+        assert_eq!(told.recv().unwrap(), "none");
+        writer.send(b"one".to_vec()).unwrap();
+        writer.finish();
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let (go, begin) = channel::<()>();
+        let open = move || {
+            begin.recv().ok();
+            Err(io::Error::other("none"))
+        };
+        let writer = CommandWriter::start(open, |_| ()).unwrap();
+        for _ in 0..MOST_WAITING {
+            writer.send(b"one".to_vec()).unwrap();
+        }
+        assert!(writer.send(b"one".to_vec()).is_err());
+        drop(go);
+        writer.finish();
+    }
+}

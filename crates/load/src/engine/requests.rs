@@ -68,13 +68,23 @@ impl Engine {
         let own_tag = self.fingerprints.tag(tag);
         let is_it = |session: &Session| session.dialog.own_tag == own_tag;
         let filed = self.find_filed(request.call_id, is_it);
-        filed.or_else(|| match self.identity.owner(request.call_id) {
+        let owned = || match self.identity.owner(request.call_id) {
             Some(Owner::Session(id)) => {
                 let session = self.sessions.find(id);
                 session.filter(|index| self.sessions.get(*index).is_some_and(is_it))
             }
             _ => None,
-        })
+        };
+        // SIPp knows calls by their Call-ID alone: its scenarios write several tags as if a call had forked.
+        let waits = |session: &Session| {
+            let script = self.scripts.get(ScriptId(session.script));
+            script.is_some_and(|script| {
+                script.is_strict() && find_alternative(script, session, request).is_some()
+            })
+        };
+        filed
+            .or_else(owned)
+            .or_else(|| self.find_filed(request.call_id, waits))
     }
 
     /// The session that a request without a tag in To is for: the one whose transaction it belongs to (RFC 3261
@@ -244,11 +254,14 @@ impl Engine {
         branch: u64,
         trigger: &Trigger<'_>,
     ) {
+        let is_waited_for = script.is_strict() && self.is_expected(script, index, request);
         let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let is_invite = request.cseq_method == Method::Invite;
         match session.classify(request, branch) {
+            // As with SIPp, whose scenarios may count anew or repeat a number.
+            Arrival::Merged | Arrival::OutOfOrder if is_waited_for => {}
             Arrival::Retransmission => {
                 self.counters.repeated += 1;
                 let is_over = session.dialog.is_ended;
@@ -319,7 +332,13 @@ impl Engine {
             return;
         };
         let ServerState::Answered(status) = session.invite_server.state else {
-            self.counters.repeated += 1;
+            // A script that has answered twice, as if the INVITE had forked, waits for an ACK to each.
+            let is_second = script.is_strict()
+                && session.invite_server.has_cseq(request.cseq)
+                && self.is_expected(script, index, request);
+            if !(is_second && self.offer(script, index, trigger)) {
+                self.counters.repeated += 1;
+            }
             return;
         };
         if session.invite_server.cseq != request.cseq {

@@ -238,7 +238,11 @@ impl Engine {
             return;
         }
         self.note_final(script, index, response, status, is_invite, trigger);
-        if is_invite && status < 300 && !self.begin_dialog(index, response) {
+        // SIPp does without a tag, as RFC 2543 had it.
+        let has_dialog = !(is_invite && status < 300)
+            || self.begin_dialog(index, response)
+            || script.is_strict();
+        if !has_dialog {
             let outcome = Outcome::Failed(Failure::Malformed);
             self.finish(script, index, outcome, trigger);
             return;

@@ -185,6 +185,60 @@ fn a_provisional_response_that_no_step_expects_ends_the_call() {
     }
 }
 
+/// As in SIPp, and as RFC 2543 had it.
+#[test]
+fn a_call_goes_on_without_the_tag_of_the_callee() {
+    let mut alone = scenario(&format!(
+        "{INVITE}<recv response=\"200\"/>{ACK}<recv request=\"BYE\"/>"
+    ));
+    alone.is_validating = false;
+    let invite = alone.begin();
+    let sent = alone.receive(&Message::response_to(&invite, 200, "OK"));
+    assert_eq!(sent[0].method(), Some(&Method::Ack));
+    assert!(alone.call_records().is_empty(), "it goes on");
+}
+
+/// A request is taken where the scenario waits for it, whatever its number; elsewhere RFC 3261 section 12.2.2 holds.
+#[test]
+fn numbers_of_requests_may_go_back() {
+    let answer = "<send><![CDATA[\nSIP/2.0 200 OK\n[last_Via:]\n[last_From:]\n[last_To:];tag=1\n[last_Call-ID:]\n\
+         [last_CSeq:]\nContact: <sip:[local_ip]:[local_port]>\nContent-Length: 0\n]]></send>";
+    let info = format!("<recv request=\"INFO\"/>{}", answer.replace(";tag=1", ""));
+    let mut alone = scenario(&format!(
+        "<recv request=\"INVITE\"/>{answer}<recv request=\"ACK\"/>{info}{info}<recv request=\"BYE\"/>"
+    ));
+    let first = alone.receive(&invite("a"))[0].clone();
+    alone.receive(&within(&first, Method::Ack, 7));
+    for (number, status) in [(9, 200), (8, 200), (7, 500)] {
+        let sent = alone.receive(&within(&first, Method::Info, number));
+        assert_eq!(sent[0].status(), Some(status), "{number}");
+    }
+    assert!(alone.call_records().is_empty());
+}
+
+/// As if the INVITE had forked: each answer has its ACK.
+#[test]
+fn an_invite_may_be_answered_twice() {
+    let answer = |tag: &str| {
+        format!(
+            "<send><![CDATA[\nSIP/2.0 200 OK\n[last_Via:]\n[last_From:]\nTo: <sip:user3@example.org>;tag={tag}\n\
+             [last_Call-ID:]\nCSeq: 7 INVITE\nContact: <sip:[local_ip]:[local_port]>\nContent-Length: 0\n]]></send>"
+        )
+    };
+    let mut alone = scenario(&format!(
+        "<recv request=\"INVITE\"/>{}<recv request=\"ACK\"/>{}<recv request=\"ACK\"/>",
+        answer("1"),
+        answer("2").replace("[last_Via:]", "Via: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKa")
+    ));
+    alone.is_validating = false;
+    let first = alone.receive(&invite("a"))[0].clone();
+    let second = alone.receive(&within(&first, Method::Ack, 7))[0].clone();
+    assert_eq!(second.status(), Some(200));
+    assert!(alone.call_records().is_empty());
+    alone.receive(&within(&second, Method::Ack, 7));
+    assert_eq!(outcome(&mut alone), Outcome::Completed);
+}
+
 /// A provisional response is repeated each minute (RFC 3261 section 13.3.1.1), and by the network.
 #[test]
 fn a_provisional_response_that_is_repeated_is_expected_once() {
