@@ -76,8 +76,8 @@ impl Source {
             },
             Source::Echo => Player::Echo,
             // One that is gone meanwhile is silent.
-            Source::Device(name) => {
-                Microphone::open(name).map_or(Player::Null, |microphone| Player::Microphone {
+            Source::Device(name) => Microphone::open(name).map_or(Player::Null, |microphone| {
+                Player::Microphone(Box::new(Capture {
                     microphone,
                     converted: RateConverter::default(),
                     sample_rate,
@@ -86,8 +86,8 @@ impl Source {
                         canceller: EchoCanceller::new(played::RATE, sample_rate),
                     }),
                     waiting: Vec::new(),
-                })
-            }
+                }))
+            }),
         }
     }
 }
@@ -97,23 +97,24 @@ impl Source {
 pub(crate) enum Player {
     Null,
     Tone(ToneGenerator),
-    Sound {
-        samples: Vec<i16>,
-        at: usize,
-    },
+    Sound { samples: Vec<i16>, at: usize },
     Echo,
-    Microphone {
-        microphone: Microphone,
-        converted: RateConverter,
-        sample_rate: u32,
-        echo: Option<Echo>,
-        waiting: Vec<i16>,
-    },
+    Microphone(Box<Capture>),
+}
+
+/// A microphone whose sound is sent.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    microphone: Microphone,
+    converted: RateConverter,
+    sample_rate: u32,
+    echo: Option<Echo>,
+    waiting: Vec<i16>,
 }
 
 /// What a microphone captures of the speaker beside it.
 #[derive(Debug)]
-pub(crate) struct Echo {
+struct Echo {
     played: PlayedReader,
     canceller: EchoCanceller,
 }
@@ -129,28 +130,7 @@ impl Player {
                 echo.resize(count, 0);
                 into.append(&mut echo);
             }
-            Player::Microphone {
-                microphone,
-                converted,
-                sample_rate,
-                echo,
-                waiting,
-            } => {
-                let from = microphone.sample_rate();
-                let taken = microphone.take(count * from as usize / (*sample_rate).max(1) as usize);
-                let mut captured = converted.next(&taken, from, *sample_rate);
-                match echo {
-                    Some(Echo { played, canceller }) => {
-                        canceller.play(&played.take());
-                        canceller.capture(&captured, waiting);
-                    }
-                    None => waiting.append(&mut captured),
-                }
-                let rest = waiting.split_off(count.min(waiting.len()));
-                let mut recorded = std::mem::replace(waiting, rest);
-                recorded.resize(count, 0);
-                into.append(&mut recorded);
-            }
+            Player::Microphone(capture) => capture.take(count, into),
             Player::Sound { samples, at } => {
                 let before = *at;
                 let some = samples.get(*at..).unwrap_or_default();
@@ -162,6 +142,27 @@ impl Player {
             }
         }
         false
+    }
+}
+
+impl Capture {
+    /// Appends the next `count` samples; what is not captured yet is silence.
+    fn take(&mut self, count: usize, into: &mut Vec<i16>) {
+        let from = self.microphone.sample_rate();
+        let taken = count * from as usize / self.sample_rate.max(1) as usize;
+        let taken = self.microphone.take(taken);
+        let mut captured = self.converted.next(&taken, from, self.sample_rate);
+        match &mut self.echo {
+            Some(Echo { played, canceller }) => {
+                canceller.play(&played.take());
+                canceller.capture(&captured, &mut self.waiting);
+            }
+            None => self.waiting.append(&mut captured),
+        }
+        let end = into.len() + count;
+        let ready = count.min(self.waiting.len());
+        into.extend(self.waiting.drain(..ready));
+        into.resize(end, 0);
     }
 }
 

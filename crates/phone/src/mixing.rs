@@ -414,6 +414,16 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_into_a_file_has_no_echo() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = Output::File(directory.path().join("heard.wav"));
+        for output in [Output::Null, file] {
+            let speaker = Speaker::open(&output, Country::default(), true).unwrap();
+            assert!(speaker.input().played().is_none());
+        }
+    }
+
+    #[test]
     fn a_device_gets_as_much_as_it_asks_for() {
         for rate in [8_000, 44_100, 48_000] {
             let heard = Arc::new(Mutex::new(Heard::default()));
