@@ -217,6 +217,18 @@ fn the_profile_of_sctp_is_that_of_signalling_unless_another_is_named() {
 }
 
 #[test]
+fn associations_take_other_addresses_of_their_peers_where_that_is_set() {
+    for (text, expected) in [
+        ("", false),
+        ("[sctp]\naddress_reconfiguration = true\n", true),
+    ] {
+        let transports = read(text).expect("nothing is wrong").proxy.transports;
+        let extensions = transports.sctp.association.extensions;
+        assert_eq!(extensions.address_reconfiguration, expected);
+    }
+}
+
+#[test]
 fn settings_arrive() {
     let settings = read(
         "domains = [\"example.org\", \"192.0.2.1:5070\"]

@@ -5,6 +5,7 @@ mod capture;
 mod common;
 mod keep_alive;
 mod many;
+mod own_addresses;
 mod resolve;
 mod response_fallback;
 mod sctp;
