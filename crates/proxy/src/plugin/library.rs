@@ -1,10 +1,11 @@
 //! The functions behind the global table `tandem`, and those that take the place of Lua's own.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mlua::{Error, Function, IntoLua, Lua, LuaString, Result, Table, Value};
-use sip::{NameAddr, Uri};
+use mlua::{Either, Error, Function, IntoLua, Lua, LuaString, Result, Table, Value};
+use sip::{NameAddr, Scheme, Uri};
 
 use super::context::{Context, OVER};
 use super::json;
@@ -75,7 +76,7 @@ pub(super) fn host(lua: &Lua, context: &Arc<Context>, question: &Table) -> Resul
             shared.charge(text.as_bytes().len() as u64 / OCTETS_PER_INSTRUCTION)?;
             match text.to_str() {
                 Ok(text) => parts(lua, &text),
-                Err(_) => Ok(Value::Nil),
+                Err(_) => Ok(Parts::default()),
             }
         })?,
     )?;
@@ -310,40 +311,69 @@ fn every(context: &Context, seconds: f64, function: Function) -> Result<()> {
     }
 }
 
-/// The parts of a URI, or of a header field that holds one; nil where it is none.
-fn parts(lua: &Lua, text: &str) -> Result<Value> {
+/// What the prelude makes the table of a URI of: scheme (a number for the usual ones, since each text costs), the URI where it is
+/// not the text, user, host, port, parameters, display name, tag.
+type Parts = (
+    Option<Either<u8, String>>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<u16>,
+    Option<Table>,
+    Option<String>,
+    Option<String>,
+);
+
+/// The parts of a URI, or of a header field that holds one; no scheme where it is none.
+fn parts(lua: &Lua, text: &str) -> Result<Parts> {
+    // Without brackets parameters belong to the field (RFC 3261 section 20.10), if it is one: only a field has a tag.
     let address = NameAddr::parse(text.as_bytes()).ok();
-    let text = address.as_ref().map_or(text, NameAddr::uri);
-    let Ok(uri) = Uri::parse(text) else {
-        return Ok(Value::Nil);
+    let address = address.filter(|it| text.contains('<') || it.tag().is_some());
+    let inner = address.as_ref().map_or(text.trim(), NameAddr::uri);
+    let Ok(uri) = Uri::parse(inner) else {
+        return Ok(Parts::default());
     };
-    let table = lua.create_table()?;
-    if let Some(address) = &address {
-        table.set("name", address.display_name().as_deref())?;
-        table.set("tag", address.tag())?;
-    }
-    table.set("uri", text)?;
-    table.set("scheme", uri.scheme().as_str())?;
-    let parameters = match &uri {
-        Uri::Sip(uri) => {
-            table.set("user", uri.user())?;
-            table.set("host", uri.host().to_string())?;
-            table.set("port", uri.port())?;
-            Some(uri.parameters())
-        }
-        Uri::Tel(uri) => {
-            table.set("user", uri.number())?;
-            Some(uri.parameters())
-        }
-        Uri::Other(_) => None,
+    let (user, host, port, parameters) = match &uri {
+        Uri::Sip(uri) => (
+            uri.user().map(str::to_owned),
+            Some(uri.host().to_string()),
+            uri.port(),
+            Some(uri.parameters()),
+        ),
+        Uri::Tel(uri) => (
+            Some(uri.number().to_owned()),
+            None,
+            None,
+            Some(uri.parameters()),
+        ),
+        Uri::Other(_) => (None, None, None, None),
     };
-    let named = lua.create_table()?;
+    let mut named = None;
     for parameter in parameters.into_iter().flatten() {
+        let named = match &mut named {
+            Some(table) => table,
+            none => none.insert(lua.create_table()?),
+        };
         let value = parameter.value.unwrap_or_default();
         named.set(parameter.name.to_ascii_lowercase(), value)?;
     }
-    table.set("parameters", named)?;
-    table.into_lua(lua)
+    Ok((
+        Some(match uri.scheme() {
+            Scheme::Sip => Either::Left(1),
+            Scheme::Sips => Either::Left(2),
+            Scheme::Tel => Either::Left(3),
+            Scheme::Other(name) => Either::Right(name.to_owned()),
+        }),
+        (inner.len() < text.len()).then(|| inner.to_owned()),
+        user,
+        host,
+        port,
+        named,
+        address
+            .as_ref()
+            .and_then(|it| it.display_name().map(Cow::into_owned)),
+        address.as_ref().and_then(|it| it.tag().map(str::to_owned)),
+    ))
 }
 
 #[cfg(test)]

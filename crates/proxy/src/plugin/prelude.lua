@@ -265,10 +265,28 @@ local function ask(...)
   return answered(yield(ASK, ...))
 end
 
+-- A table costs less made here than filled from outside.
+local take_apart, SCHEMES = host.uri, { "sip", "sips", "tel" }
+
+local function uri(text)
+  local scheme, inner, user, hostname, port, parameters, name, tag = take_apart(text)
+  if not scheme then return nil end
+  return {
+    uri = inner or text,
+    scheme = SCHEMES[scheme] or scheme,
+    user = user,
+    host = hostname,
+    port = port,
+    parameters = parameters or {},
+    name = name,
+    tag = tag,
+  }
+end
+
 _G.tandem = {
   log = host.log,
   count = host.count,
-  uri = host.uri,
+  uri = uri,
   every = host.every,
   now = host.clock,
   json = { encode = host.encode, decode = host.decode, null = host.null },

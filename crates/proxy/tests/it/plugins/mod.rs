@@ -9,6 +9,7 @@ mod questions;
 mod redis;
 mod seeds;
 mod shipped;
+mod uris;
 mod verbs;
 
 use std::sync::Arc;
