@@ -5,8 +5,10 @@
 //! as [`Peer`]s, which end with the test and show what they printed when it fails.
 #![forbid(unsafe_code)]
 
+mod baresip;
 mod browser;
 mod control_group;
+mod kamailio;
 mod kernel_peer;
 mod name_server;
 mod namespace;
@@ -18,8 +20,10 @@ mod recorder;
 mod tshark;
 mod wait;
 
+pub use baresip::Baresip;
 pub use browser::Browser;
 pub use control_group::ControlGroup;
+pub use kamailio::Kamailio;
 pub use kernel_peer::KernelPeer;
 pub use name_server::{NameServer, ZONE};
 pub use namespace::Namespace;

@@ -1,31 +1,17 @@
-//! baresip, steered over its control connection: JSON in netstrings (its module ctrl_tcp).
+//! baresip with sound from a file, which writes down what it hears.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
 
 use media::codec::Codec;
 use media::wav::Sound;
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use test_support::{Peer, free_udp_port, require_command, wait_until};
 
 use super::registrar::PASSWORD;
 use super::sounds::read_when_complete;
-use super::{LIMIT, Media, OtherPhone, Setup};
-
-/// Where Debian's package has the modules, by architecture or not.
-const MODULES: &str = "/usr/lib/baresip/modules";
+use super::{Media, OtherPhone, Setup};
 
 /// A running phone. A bridge takes what it plays; what it hears is written down before that, with losses concealed.
 #[derive(Debug)]
-pub(crate) struct Baresip {
-    control: BufReader<TcpStream>,
-    _process: Peer,
-    directory: TempDir,
-}
+pub(crate) struct Baresip(test_support::Baresip);
 
 impl Baresip {
     /// Starts a phone with an account at a registrar, which answers calls by itself. `None` where baresip cannot be had.
@@ -75,81 +61,21 @@ impl Baresip {
         sends: &Path,
         answers: bool,
     ) -> Option<Baresip> {
-        let program = require_command("baresip", "baresip-core")?;
-        let directory = tempfile::tempdir().expect("a directory");
-        let control_port = free_udp_port();
-        let config = configuration(directory.path(), settings, control_port, sends);
         let mode = if answers { "auto" } else { "manual" };
         let codec = format!("{}/{}/1", codec.encoding(), codec.sample_rate());
-        let account = format!("{account};answermode={mode};audio_codecs={codec}\n");
-        for (file, text) in [
-            ("config", config.as_str()),
-            ("accounts", &account),
-            ("contacts", ""),
-        ] {
-            std::fs::write(directory.path().join(file), text).expect("a file");
-        }
-        let mut command = Command::new(program);
-        command.args(["-4", "-f"]).arg(directory.path());
-        let process = Peer::spawn(&mut command);
-        let mut control = None;
-        wait_until(LIMIT, || {
-            control = TcpStream::connect(("127.0.0.1", control_port)).ok();
-            control.is_some()
-        });
-        let control = control.expect("baresip opens its control port");
-        let limit = control.set_read_timeout(Some(LIMIT));
-        limit.expect("a socket that has time-outs");
-        Some(Baresip {
-            control: BufReader::new(control),
-            _process: process,
-            directory,
-        })
+        let account = format!("{account};answermode={mode};audio_codecs={codec}");
+        let settings = |directory: &Path| configuration(directory, settings, sends);
+        test_support::Baresip::start(settings, &account).map(Baresip)
     }
 
-    /// Gives a command of baresip's menu, such as `dial`.
-    fn command(&mut self, command: &str, parameters: &str) {
-        let text = json!({"command": command, "params": parameters}).to_string();
-        let netstring = format!("{}:{text},", text.len());
-        let written = self.control.get_mut().write_all(netstring.as_bytes());
-        written.expect("baresip takes commands");
-    }
-
-    /// Waits for an event of a type, such as `CALL_ESTABLISHED`, and gives its parameter; other events and the answers to
-    /// commands are passed over.
+    /// Waits for an event of a type, such as `CALL_ESTABLISHED`, and gives its parameter.
     pub(crate) fn wait_for_event(&mut self, wanted: &str) -> String {
-        let end = Instant::now() + LIMIT;
-        let mut seen = Vec::new();
-        while Instant::now() < end {
-            let message = self.read();
-            match message["type"].as_str() {
-                Some(kind) if kind == wanted => {
-                    let parameter = message["param"].as_str();
-                    return parameter.unwrap_or_default().to_owned();
-                }
-                Some(kind) => seen.push(format!("{kind} {}", message["param"])),
-                None => {}
-            }
-        }
-        panic!("baresip has not told {wanted}, only {seen:?}");
-    }
-
-    fn read(&mut self) -> Value {
-        let mut length = Vec::new();
-        let read = self.control.read_until(b':', &mut length);
-        read.expect("a message within the time");
-        length.pop();
-        let length = String::from_utf8_lossy(&length).parse::<usize>();
-        let mut text = vec![0; length.expect("a netstring begins with its length") + 1];
-        let read = self.control.read_exact(&mut text);
-        read.expect("a whole netstring");
-        text.pop();
-        serde_json::from_slice(&text).expect("JSON")
+        self.0.wait_for_event(wanted)
     }
 
     /// The file with what was heard in the latest call.
     fn recording(&self) -> Option<PathBuf> {
-        let files = std::fs::read_dir(self.directory.path()).expect("the directory");
+        let files = std::fs::read_dir(self.0.directory()).expect("the directory");
         let paths = files.filter_map(|file| Some(file.ok()?.path()));
         paths
             .filter(|path| path.to_string_lossy().ends_with("-dec.wav"))
@@ -158,28 +84,12 @@ impl Baresip {
 }
 
 impl OtherPhone for Baresip {
-    /// It is asked, since the event may have come before there was anybody to be told.
     fn wait_for_registration(&mut self) {
-        let end = Instant::now() + LIMIT;
-        while Instant::now() < end {
-            self.command("reginfo", "");
-            let answer = loop {
-                let message = self.read();
-                if message["response"].as_bool() == Some(true) {
-                    break message;
-                }
-            };
-            let data = answer["data"].as_str().unwrap_or_default();
-            if data.contains("OK") {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("baresip does not register");
+        self.0.wait_for_registration();
     }
 
     fn dial(&mut self, uri: &str) {
-        self.command("dial", uri);
+        self.0.command("dial", uri);
     }
 
     fn wait_until_established(&mut self) {
@@ -187,7 +97,7 @@ impl OtherPhone for Baresip {
     }
 
     fn press(&mut self, key: char) {
-        self.command("sndcode", &key.to_string());
+        self.0.command("sndcode", &key.to_string());
     }
 
     fn wait_for_key(&mut self, key: char) {
@@ -195,19 +105,19 @@ impl OtherPhone for Baresip {
     }
 
     fn hold(&mut self) {
-        self.command("hold", "");
+        self.0.command("hold", "");
     }
 
     fn resume(&mut self) {
-        self.command("resume", "");
+        self.0.command("resume", "");
     }
 
     fn transfer(&mut self, uri: &str) {
-        self.command("transfer", uri);
+        self.0.command("transfer", uri);
     }
 
     fn hang_up(&mut self) {
-        self.command("hangup", "");
+        self.0.command("hangup", "");
     }
 
     fn wait_until_ended(&mut self) {
@@ -224,7 +134,7 @@ impl OtherPhone for Baresip {
 
 /// Modules that handle sound come behind the decoder in the opposite order: losses are concealed (plc) in what is written
 /// down (sndfile).
-fn configuration(directory: &Path, settings: &str, control_port: u16, sends: &Path) -> String {
+fn configuration(directory: &Path, settings: &str, sends: &Path) -> String {
     let modules = [
         "g711",
         "g722",
@@ -250,12 +160,7 @@ fn configuration(directory: &Path, settings: &str, control_port: u16, sends: &Pa
          opus_stereo no\n\
          opus_sprop_stereo no\n\
          snd_path {directory}\n\
-         module_path {MODULES}\n\
-         {modules}\
-         module_tmp account.so\n\
-         module_app menu.so\n\
-         module_app ctrl_tcp.so\n\
-         ctrl_tcp_listen 127.0.0.1:{control_port}\n",
+         {modules}",
         sends = sends.display(),
         directory = directory.display(),
     )

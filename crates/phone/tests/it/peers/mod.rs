@@ -3,7 +3,6 @@
 mod audio;
 mod baresip;
 mod features;
-mod kamailio;
 mod linphone;
 mod lossy_link;
 mod page;

@@ -12,9 +12,9 @@ use sip::Transport;
 use sip::digest::Algorithm;
 use sip_net::{Authorities, CertificateFiles, Listen, SipNetConfig, TlsConfig};
 use tempfile::TempDir;
+use test_support::Kamailio;
 use ua::{AccountConfig, Credentials};
 
-use super::kamailio::Kamailio;
 use crate::phones::Running;
 
 /// The password of every user.
@@ -49,7 +49,7 @@ impl Registrar {
         let tls = certified(directory.path());
         Some(match at {
             At::Kamailio => {
-                let kamailio = Kamailio::start()?;
+                let kamailio = Kamailio::authenticating()?;
                 Registrar {
                     domain: format!("127.0.0.1:{}", kamailio.port),
                     transport,

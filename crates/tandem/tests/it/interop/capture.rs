@@ -10,7 +10,7 @@ use serde_json::Value;
 use test_support::{Recorder, sip_counts_of_run, sip_counts_of_tshark};
 
 use crate::interop::LIMIT;
-use crate::interop::kamailio::Kamailio;
+use crate::interop::kamailio;
 use crate::interop::sipp::{Sipp, scenario};
 
 const CALLS: u64 = 200;
@@ -27,7 +27,7 @@ fn calls_through_kamailio_over_tcp_are_seen() {
 
 fn calls_through_kamailio_are_seen(transport: &str) {
     // The port of a proxy that has no part in this.
-    let Some(kamailio) = Kamailio::start(transport, 9) else {
+    let Some(kamailio) = kamailio::before(transport, 9) else {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");

@@ -7,7 +7,7 @@ use test_support::{Peer, Recorder, sip_counts_of_run, wait_until};
 
 use crate::interop::LIMIT;
 use crate::interop::capture::analyze;
-use crate::interop::kamailio::Kamailio;
+use crate::interop::kamailio;
 use crate::interop::sipp::{Sipp, scenario};
 
 const CALLS: u64 = 20;
@@ -25,7 +25,7 @@ fn what_kamailio_traces_is_heard() {
     let output = live.output();
     let (_, after) = output.split_once("udp:127.0.0.1:").expect("it says so");
     let (port, _) = after.split_once(';').expect("more follows");
-    let Some(kamailio) = Kamailio::tracing(port) else {
+    let Some(kamailio) = kamailio::tracing(port) else {
         return;
     };
     let wire = directory.path().join("wire.pcap");

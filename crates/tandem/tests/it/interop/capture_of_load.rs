@@ -10,7 +10,7 @@ use test_support::{Peer, Recorder, sip_counts_of_run, sip_counts_of_tshark};
 
 use crate::interop::LIMIT;
 use crate::interop::capture::analyze;
-use crate::interop::kamailio::Kamailio;
+use crate::interop::kamailio;
 
 /// Calls to users who have registered.
 const CALLS: usize = 100;
@@ -47,7 +47,7 @@ fn calls_through_our_proxy_are_seen_one_by_one() {
 fn calls_through_kamailio_are_seen_one_by_one() {
     for transport in ["udp", "tcp"] {
         // The port of a proxy that has no part in this.
-        let Some(kamailio) = Kamailio::start(transport, 9) else {
+        let Some(kamailio) = kamailio::before(transport, 9) else {
             return;
         };
         calls_are_seen_one_by_one(&Server {

@@ -14,13 +14,12 @@ mod sipp;
 
 use std::time::Duration;
 
-use baresip::Baresip;
 use browser::Browser;
-use kamailio::Kamailio;
 use linphone::Linphone;
 use phone::Account;
 use proxy::{DOMAIN, PASSWORD, Proxy};
 use sipp::{Sipp, scenario};
+use test_support::{Baresip, Kamailio};
 
 /// How long anything may take that a phone does by itself.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -49,10 +48,10 @@ fn baresip_calls_baresip(caller_transport: &str, callee_transport: &str) {
     let mut proxy = Proxy::start_for_users();
     let callee = Account::new("bob", callee_transport, proxy.port(callee_transport));
     let caller = Account::new("alice", caller_transport, proxy.port(caller_transport));
-    let Some(mut bob) = Baresip::start(&callee, true) else {
+    let Some(mut bob) = baresip::start(&callee, true) else {
         return;
     };
-    let Some(mut alice) = Baresip::start(&caller, false) else {
+    let Some(mut alice) = baresip::start(&caller, false) else {
         return;
     };
     proxy.wait_for_registration("alice");
@@ -99,10 +98,10 @@ fn baresip_calls_baresip_through_three_plugins() {
     let mut proxy = Proxy::start_with_plugins(&plugins);
     let callee = Account::new("bob", "udp", proxy.port("udp"));
     let caller = Account::new("alice", "udp", proxy.port("udp"));
-    let Some(mut bob) = Baresip::start(&callee, true) else {
+    let Some(mut bob) = baresip::start(&callee, true) else {
         return;
     };
-    let Some(mut alice) = Baresip::start(&caller, false) else {
+    let Some(mut alice) = baresip::start(&caller, false) else {
         return;
     };
     proxy.wait_for_registration("alice");
@@ -165,7 +164,7 @@ fn linphone_and_baresip_call_each_other() {
     let mut proxy = Proxy::start_for_users();
     let bob = Account::new("bob", "udp", proxy.port("udp"));
     let carol = Account::new("carol", "udp", proxy.port("udp"));
-    let Some(mut baresip) = Baresip::start(&bob, true) else {
+    let Some(mut baresip) = baresip::start(&bob, true) else {
         return;
     };
     let Some(mut linphone) = Linphone::start(&carol) else {
@@ -195,7 +194,7 @@ fn linphone_and_baresip_call_each_other() {
 fn calls_cross_kamailio_as_the_next_hop_and_as_the_previous_one() {
     for transport in ["udp", "tcp"] {
         let mut proxy = Proxy::start_with_md5();
-        let Some(kamailio) = Kamailio::start(transport, proxy.port(transport)) else {
+        let Some(kamailio) = kamailio::before(transport, proxy.port(transport)) else {
             return;
         };
         let alice = Account::new("alice", transport, proxy.port(transport));
@@ -203,10 +202,10 @@ fn calls_cross_kamailio_as_the_next_hop_and_as_the_previous_one() {
             domain: format!("127.0.0.1:{}", kamailio.port),
             ..Account::new("bob", transport, kamailio.port)
         };
-        let Some(mut ours) = Baresip::start(&alice, true) else {
+        let Some(mut ours) = baresip::start(&alice, true) else {
             return;
         };
-        let Some(mut theirs) = Baresip::start(&bob, true) else {
+        let Some(mut theirs) = baresip::start(&bob, true) else {
             return;
         };
         proxy.wait_for_registration("alice");

@@ -1,18 +1,21 @@
-//! Kamailio as a registrar and proxy that asks all users for a password.
+//! Kamailio as a proxy and registrar.
 
 use std::net::TcpStream;
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
-use test_support::{Peer, free_udp_port, require_command, wait_until};
 
-use super::LIMIT;
-use super::registrar::PASSWORD;
+use crate::{Peer, free_udp_port, require_command, wait_until};
 
-/// A running Kamailio, on one port of UDP and TCP.
+/// How long it may take to start, and to end.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A running Kamailio, on one port of UDP and TCP on loopback.
 #[derive(Debug)]
-pub(crate) struct Kamailio {
-    pub(crate) port: u16,
+pub struct Kamailio {
+    /// The port.
+    pub port: u16,
     process: Peer,
     _directory: TempDir,
 }
@@ -25,16 +28,21 @@ impl Drop for Kamailio {
 }
 
 impl Kamailio {
-    /// Starts it on loopback. `None` where it cannot be had.
-    pub(crate) fn start() -> Option<Kamailio> {
+    /// Starts it with more modules and routes than those that it always has. `None` where it cannot be had.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub fn start(configuration: &str) -> Option<Kamailio> {
         let program = require_command("kamailio", "kamailio")?;
         let directory = tempfile::tempdir().expect("a directory");
         let port = free_udp_port();
         let file = directory.path().join("kamailio.cfg");
-        let configuration = CONFIGURATION
-            .replace("PASSWORD", PASSWORD)
-            .replace("PORT", &port.to_string());
-        std::fs::write(&file, configuration).expect("a file");
+        let text = format!(
+            "listen=udp:127.0.0.1:{port}\nlisten=tcp:127.0.0.1:{port}\n\
+             alias=\"127.0.0.1:{port}\"\n{MODULES}{configuration}"
+        );
+        std::fs::write(&file, text).expect("a file");
         let mut command = Command::new(program);
         command.args(["-DD", "-E", "-f"]).arg(&file);
         command.arg("-w").arg(directory.path());
@@ -49,12 +57,15 @@ impl Kamailio {
             _directory: directory,
         })
     }
+
+    /// Starts a registrar and proxy that asks all users for the password `secret`, when they register and when they call.
+    pub fn authenticating() -> Option<Kamailio> {
+        Kamailio::start(AUTHENTICATING)
+    }
 }
 
-const CONFIGURATION: &str = r#"
-listen=udp:127.0.0.1:PORT
-listen=tcp:127.0.0.1:PORT
-alias="127.0.0.1:PORT"
+/// One process reads UDP: two would overtake each other, and SIPp fails a call whose 180 comes after the 200.
+const MODULES: &str = r#"
 debug=2
 log_stderror=yes
 children=1
@@ -69,8 +80,11 @@ loadmodule "usrloc.so"
 loadmodule "registrar.so"
 loadmodule "siputils.so"
 loadmodule "textops.so"
-loadmodule "auth.so"
 modparam("usrloc", "db_mode", 0)
+"#;
+
+const AUTHENTICATING: &str = r#"
+loadmodule "auth.so"
 # Its GRUUs have no port: what is sent to them goes to 5060.
 modparam("registrar", "gruu_enabled", 0)
 request_route {
@@ -94,7 +108,7 @@ request_route {
   }
   t_check_trans();
   if (is_method("REGISTER")) {
-    if (!pv_www_authenticate("$fd", "PASSWORD", "0")) {
+    if (!pv_www_authenticate("$fd", "secret", "0")) {
       www_challenge("$fd", "1");
       exit;
     }
@@ -102,7 +116,7 @@ request_route {
     exit;
   }
   if (!is_method("ACK")) {
-    if (!pv_proxy_authenticate("$fd", "PASSWORD", "0")) {
+    if (!pv_proxy_authenticate("$fd", "secret", "0")) {
       proxy_challenge("$fd", "1");
       exit;
     }
