@@ -214,6 +214,17 @@ async fn without_common_keys_the_profile_decides() {
     assert_eq!(media.undescribed, 2 * CALLS, "{media:?}");
 }
 
+/// A pattern is played until the call ends.
+#[tokio::test]
+async fn patterns_of_sipp_come_back_protected() {
+    let text = caller("RTP/AVP", BOTH).replace("a.ul,1,0", "apattern,1,0,PCMU/8000");
+    let media = calls(text, callee("RTP/AVP", SHORT)).await;
+    for side in [&media.callers, &media.callees] {
+        assert_eq!((side.protected, side.sum.rejected), (CALLS, 0), "{media:?}");
+        assert!(side.sum.received > CALLS * PACKETS, "{media:?}");
+    }
+}
+
 /// baresip, which has SRTP from another hand, hears what is played, and is heard.
 #[tokio::test]
 async fn baresip_hears_what_is_played() {

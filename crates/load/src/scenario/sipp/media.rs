@@ -10,6 +10,11 @@ use crate::script::{Action, MediaAction};
 /// What is known, and not done.
 const NOT_PLAYED: [&str; 3] = ["play_pcap_video", "play_pcap_image", "play_pcap_text"];
 
+/// What SIPp's patterns are made of.
+const PATTERNS: [u8; 6] = [0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff];
+/// Whole packets of each codec; they are played over and over.
+const PATTERN_OCTETS: usize = 800;
+
 impl ScriptReader {
     /// The media of an `<exec>`. Returns whether it is about media.
     pub(super) fn media(&mut self, element: &Element<'_>, actions: &mut Vec<Action>) -> bool {
@@ -50,15 +55,36 @@ impl ScriptReader {
         }
     }
 
-    /// `FILE[,TIMES[,PAYLOAD-TYPE[,…]]]`, `pause`, `resume`.
+    /// `FILE[,TIMES[,PAYLOAD-TYPE[,…]]]`, `apattern[,PATTERN[,PAYLOAD-TYPE[,…]]]`, `pause`, `resume`.
     fn rtp_stream(&mut self, element: &Element<'_>, text: &str, actions: &mut Vec<Action>) {
         let mut words = text.split(',').map(str::trim);
         let name = words.next().unwrap_or_default();
         match name {
             "pause" | "pauseapattern" => actions.push(Action::Media(MediaAction::Pause)),
             "resume" | "resumeapattern" => actions.push(Action::Media(MediaAction::Resume)),
-            "apattern" | "vpattern" | "pausevpattern" | "resumevpattern" => {
-                element.remark("patterns of rtp_stream are not played: name a file");
+            "vpattern" | "pausevpattern" | "resumevpattern" => {
+                element.remark("patterns of video are not played: calls have audio alone");
+            }
+            "apattern" => {
+                let pattern = words.next().filter(|word| !word.is_empty()).unwrap_or("1");
+                let payload_type = words.next().filter(|word| !word.is_empty()).unwrap_or("0");
+                let octet = pattern.parse().ok().and_then(|number: usize| {
+                    let index = number.checked_sub(1)?;
+                    PATTERNS.get(index).copied()
+                });
+                let (Some(octet), Ok(payload_type)) = (octet, payload_type.parse()) else {
+                    element.refuse(
+                        "rtp_stream",
+                        "apattern,PATTERN,PAYLOAD-TYPE with a pattern from 1 to 6",
+                    );
+                    return;
+                };
+                let sound = [octet; PATTERN_OCTETS];
+                play(
+                    element,
+                    Recording::sound(&sound, payload_type, None),
+                    actions,
+                );
             }
             _ => {
                 let times = words.next().filter(|word| !word.is_empty()).unwrap_or("1");
@@ -87,9 +113,11 @@ fn play(element: &Element<'_>, recording: Result<Recording, String>, actions: &m
     }
 }
 
-/// `1`, `startaudio` and the like; all else ends it.
+/// `1`, `startaudio`, `updateaudio` (it goes on) and the like; all else ends it.
 fn echo(text: &str) -> Action {
-    let begins =
-        text.starts_with("start") || text.trim().parse().is_ok_and(|number: f64| number != 0.0);
+    let is_named = ["start", "update"]
+        .iter()
+        .any(|word| text.starts_with(word));
+    let begins = is_named || text.trim().parse().is_ok_and(|number: f64| number != 0.0);
     Action::Media(MediaAction::Echo(begins))
 }

@@ -4,10 +4,11 @@ use std::process::Command;
 use sip::Method;
 use test_support::require_command;
 
+use crate::media::Recording;
 use crate::scenario::{Options, Scenario};
 use crate::script::{
-    Action, Condition, Expected, First, Kind, Pause, Script, Slot, Start, Step, StepNumber,
-    TemplatePart, Then,
+    Action, Condition, Expected, First, Kind, MediaAction, Pause, Script, Slot, Start, Step,
+    StepNumber, TemplatePart, Then,
 };
 
 fn read(xml: &str) -> Scenario {
@@ -251,6 +252,41 @@ fn captures_beside_a_scenario_are_played() {
     let scenario = Scenario::load(&path, &Options::default()).unwrap();
     assert!(scenario.caller.unwrap().has_media());
     assert_eq!(scenario.remarks, []);
+}
+
+#[test]
+fn patterns_are_played() {
+    let action = |text: &str| {
+        let script = read(&with(&format!(
+            "<recv response=\"200\"/><nop><action><exec {text}/></action></nop>"
+        )));
+        let script = script.caller.unwrap();
+        let actions = script.steps().iter().find_map(|step| match step {
+            Step::Do(actions) => actions.first().cloned(),
+            _ => None,
+        });
+        actions.unwrap()
+    };
+    let pattern = Recording::sound(&[0xbb; 800], 8, None).unwrap();
+    let Action::Media(MediaAction::Play(played)) = action("rtp_stream=\"apattern,2,8,PCMA/8000\"")
+    else {
+        panic!("it plays");
+    };
+    assert_eq!(*played, pattern);
+    for (text, goes_on) in [
+        ("startaudio", true),
+        ("updateaudio", true),
+        ("stopaudio", false),
+    ] {
+        let echo = action(&format!("rtp_echo=\"{text},0,PCMU/8000\""));
+        assert!(
+            matches!(echo, Action::Media(MediaAction::Echo(is)) if is == goes_on),
+            "{text}"
+        );
+    }
+    let seventh = "<nop><action><exec rtp_stream=\"apattern,7,0,PCMU/8000\"/></action></nop>";
+    let error = wrong(&with(seventh));
+    assert!(error.contains("from 1 to 6"), "{error}");
 }
 
 /// `[cryptokeyparams1audio-1]`, as SIPp has it in further offers.
