@@ -11,7 +11,7 @@ use std::thread;
 use clap::{Args, Subcommand};
 use m3ua::message::ServiceIndicator;
 use sigtran::console::{Line, MAX_RATE, Options, Traffic};
-use sigtran::{Configuration, console};
+use sigtran::{Configuration, ConfigurationError, StartError, console};
 use tokio::sync::mpsc;
 
 use crate::interrupts;
@@ -122,12 +122,16 @@ fn by_hand(
             return ExitCode::FAILURE;
         }
     };
+    let is_wrong = |error: ConfigurationError| {
+        complain!("tandem: {}: {error}", common.config.display());
+        ExitCode::FAILURE
+    };
     let mut configuration = match Configuration::read(&text) {
         Ok(configuration) => configuration,
-        Err(error) => return fail(&error),
+        Err(error) => return is_wrong(error),
     };
     if common.pcap.is_some() {
-        configuration.sctp.pcap = common.pcap;
+        configuration.sctp.pcap = common.pcap.clone();
     }
     if common.metrics.is_some() {
         configuration.metrics.listen = common.metrics;
@@ -139,11 +143,12 @@ fn by_hand(
     };
     match runtime.block_on(talk(&configuration, options)) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(StartError::Configuration(error)) => is_wrong(error),
         Err(error) => fail(&error),
     }
 }
 
-async fn talk(configuration: &Configuration, options: Options) -> Result<(), sigtran::StartError> {
+async fn talk(configuration: &Configuration, options: Options) -> Result<(), StartError> {
     let (commands, typed) = mpsc::channel(16);
     let (lines, mut shown) = mpsc::unbounded_channel();
     let on_interrupt = commands.clone();
