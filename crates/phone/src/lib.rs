@@ -3,8 +3,9 @@
 //! [`Phone`] is a handle: commands go in, events come out. A task owns the user agent; the sound of each call has a thread
 //! of its own that sends and plays every 20 ms (`sound`). `negotiation` reads and writes offers and answers (RFC 3264);
 //! `device` is where sound comes from and where it goes, `mixing` how
-//! several calls are heard together, `played` what microphones capture of that as an echo. `media_path` protects packets and finds their way: descriptions (`media::sdes`) and `dtls` are where
-//! keys come from, `ice` checks paths. `settings` reads `phone.toml`, `screen` is what a person sees, `expect` compares calls
+//! several calls are heard together, `played` what microphones capture of that as an echo. `media_path` protects packets and
+//! finds their way: descriptions (`media::sdes`) and `dtls` are where keys come from, `ice` checks paths, `ports` are those of a call, and `stun` tells
+//! where others see them. `routes` asks the kernel for our addresses. `settings` reads `phone.toml`, `screen` is what a person sees, `expect` compares calls
 //! with what was expected; `memory` is what is kept from one run to the next. `script` is what a program wants of a phone, `control` the socket by
 //! which it gives commands.
 

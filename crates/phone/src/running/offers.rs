@@ -37,21 +37,20 @@ impl Running {
         }
     }
 
-    /// Offers the session at another address of ours; once more after a while if that cannot be now.
+    /// Offers the session at another address of ours. If the call is not ready for that, the next look finds it where it is.
     pub(super) fn offer_at(&mut self, now: Instant, number: CallNumber, address: IpAddr) {
         let (keys, ice) = (self.new_keys(), IceCredentials::new(self.rng.random()));
-        let Some(call) = self.calls.get_mut(&number) else {
-            return;
-        };
-        call.moves_at = Some(now + MOVE_AGAIN);
-        let offered = call.local.clone();
+        let call = self.calls.get(&number);
+        let offered = call.and_then(|call| call.local.clone());
         let (Some(mut offered), Ok((ports, mapped))) = (offered, self.open_ports(address)) else {
             return;
         };
         offered.move_to(ports.local, mapped, keys, ice);
         if self.propose(now, number, offered)
-            && let Some(sound) = self.calls.get(&number).and_then(|call| call.sound.as_ref())
+            && let Some(call) = self.calls.get_mut(&number)
+            && let Some(sound) = &call.sound
         {
+            call.moves_at = Some(now + MOVE_AGAIN);
             sound.offer_ports(ports);
         }
     }
