@@ -214,6 +214,92 @@ async fn without_common_keys_the_profile_decides() {
     assert_eq!(media.undescribed, 2 * CALLS, "{media:?}");
 }
 
+/// The description of a scenario's INVITE, with the fields that stand before it.
+fn description(text: &str) -> &str {
+    let start = text
+        .find("Content-Type: application/sdp")
+        .expect("a description");
+    let end = text[start..].find("]]>").expect("an end") + start;
+    &text[start..end]
+}
+
+/// The offer is in the 200, the answer in the ACK (RFC 3261 section 13.2.1).
+#[tokio::test]
+async fn keys_may_be_agreed_on_by_the_ack() {
+    const EMPTY: &str = "Content-Length: 0\n";
+    let text = caller("RTP/SAVP", SHORT);
+    let description = description(&text);
+    let text = text.replace(description, EMPTY).replacen(
+        &format!("CSeq: 1 ACK\nMax-Forwards: 70\n{EMPTY}"),
+        &format!("CSeq: 1 ACK\nMax-Forwards: 70\n{description}"),
+        1,
+    );
+    let media = calls(text, callee("RTP/SAVP", BOTH)).await;
+    for side in [&media.callers, &media.callees] {
+        assert_eq!((side.protected, side.sum.rejected), (CALLS, 0), "{media:?}");
+        assert_eq!(side.sum.received, CALLS * PACKETS, "{media:?}");
+    }
+}
+
+/// A further offer and its answer have new keys, while a pattern is played.
+#[tokio::test]
+async fn keys_may_change_in_a_call() {
+    let text = caller("RTP/AVP", SHORT).replace("a.ul,1,0", "apattern,1,0,PCMU/8000");
+    let again = format!(
+        "<pause milliseconds=\"500\"/>
+<send retrans=\"500\"><![CDATA[
+INVITE sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+From: <sip:caller@[local_ip]:[local_port]>;tag=[call_number]
+To: <sip:[service]@[remote_ip]:[remote_port]>[peer_tag_param]
+Call-ID: [call_id]
+CSeq: 2 INVITE
+Contact: <sip:caller@[local_ip]:[local_port]>
+Max-Forwards: 70
+{}]]></send>
+<recv response=\"100\" optional=\"true\"/>
+<recv response=\"200\"/>
+<send><![CDATA[
+ACK sip:[service]@[remote_ip]:[remote_port] SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+From: <sip:caller@[local_ip]:[local_port]>;tag=[call_number]
+To: <sip:[service]@[remote_ip]:[remote_port]>[peer_tag_param]
+Call-ID: [call_id]
+CSeq: 2 ACK
+Max-Forwards: 70
+Content-Length: 0
+]]></send>
+<pause milliseconds=\"1000\"/>",
+        description(&text)
+    );
+    let text = text
+        .replace("<pause milliseconds=\"1200\"/>", &again)
+        .replace("CSeq: 2 BYE", "CSeq: 3 BYE");
+    let other = callee("RTP/AVP", SHORT);
+    let (begin, rest) = other
+        .split_once("<recv request=\"INVITE\"/>")
+        .expect("it waits");
+    let (answer, rest) = rest
+        .split_once("<recv request=\"ACK\"/>")
+        .expect("it waits");
+    let in_dialog = answer.replace("[last_To:];tag=[call_number]", "[last_To:]");
+    let (echo, rest) = rest
+        .split_once("<recv request=\"BYE\"/>")
+        .expect("it waits");
+    let other = format!(
+        "{begin}<recv request=\"INVITE\"/>{answer}<recv request=\"ACK\"/>{echo}\
+         <recv request=\"INVITE\"/>{in_dialog}<recv request=\"ACK\"/><recv request=\"BYE\"/>{rest}"
+    );
+    let media = calls(text, other).await;
+    for side in [&media.callers, &media.callees] {
+        assert_eq!(side.protected, CALLS);
+        // Those on their way when the keys change are lost.
+        let lost = side.sum.rejected + media.strays.media;
+        assert!(lost <= 6 * CALLS, "{media:?}");
+        assert!(side.sum.received > CALLS * 60, "{media:?}");
+    }
+}
+
 /// A pattern is played until the call ends.
 #[tokio::test]
 async fn patterns_of_sipp_come_back_protected() {
