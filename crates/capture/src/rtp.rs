@@ -423,7 +423,9 @@ impl Stream {
         if arrival == Arrival::NotValid || encoding.eq_ignore_ascii_case("telephone-event") {
             return;
         }
+        // A clock that was set back tells nothing.
         let before = self.measured.replace(time);
+        let before = before.filter(|before| *before <= time);
         let elapsed = before.map(|before| time.since(before));
         self.reception.measure_jitter(elapsed, packet.timestamp);
         let (jitter, _) = self.reception.jitter();

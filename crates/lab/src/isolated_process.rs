@@ -2,7 +2,7 @@
 //! experiment that hangs or is interrupted takes its networks along when its process is killed, and the other
 //! experiments go on.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,7 +112,10 @@ pub fn run_isolated(
                 None => format!("fails on a machine that is disturbed, and is run again: {why}"),
             };
             if !is_hidden() {
-                bars.suspend(|| eprintln!("{}: {result} ({took} s)", process.name));
+                // Nobody may be reading any more.
+                let name = process.name;
+                let say = || writeln!(io::stderr(), "{name}: {result} ({took} s)").ok();
+                bars.suspend(say);
             }
             if judged.is_none() {
                 before[index].push(Attempt { why, disturbance });

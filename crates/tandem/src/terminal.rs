@@ -1,6 +1,7 @@
 //! The one place through which text goes to whoever reads it: nothing that a file or a peer says may steer a terminal.
 
 use std::borrow::Cow;
+use std::io::Write;
 
 /// A text in which control characters are written as escapes, as JSON has them. Line ends and tabs stay.
 ///
@@ -23,13 +24,18 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Says on standard error what is wrong, as `eprintln!` does.
+/// Says on standard error what is wrong, as `eprintln!` does, which would panic where nobody reads it.
 macro_rules! complain {
     ($($what:tt)*) => {
-        eprintln!("{}", $crate::terminal::escaped(&format!($($what)*)))
+        $crate::terminal::say(&format!($($what)*))
     };
 }
 pub(crate) use complain;
+
+/// Writes a line to standard error. Nobody may be reading any more, which is no reason to end otherwise.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", escaped(line));
+}
 
 fn steers(character: char) -> bool {
     match character {

@@ -200,6 +200,28 @@ fn streams_have_losses_and_jitter() {
     assert_eq!((totals.streams, totals.packets, totals.lost), (3, 110, 1));
 }
 
+/// Another clock has written the time of one packet.
+#[test]
+fn a_packet_of_another_time_is_no_jitter() {
+    let mut script = call();
+    for number in 0..20_u16 {
+        let time = match number {
+            10 => 4_200_000_000,
+            _ => 200_000 + u32::from(number) * 20_000,
+        };
+        let sequence = 65_530_u16.wrapping_add(number);
+        script.rtp(time, "192.0.2.1:4000", "192.0.2.2:6000", sequence, 7);
+    }
+    script.sip(3_000_000, true, "BYE sip:b@x SIP/2.0", "2 BYE", "");
+    script.sip(3_010_000, false, "SIP/2.0 200 OK", "2 BYE", "");
+    let (sessions, _) = script.analyze();
+    let [stream] = streams(&sessions) else {
+        panic!("{sessions:?}");
+    };
+    assert_eq!((stream.packets, stream.lost()), (20, 0));
+    assert_eq!(stream.jitter, Some((Duration::ZERO, Duration::ZERO)));
+}
+
 #[test]
 fn packets_before_any_description_are_of_no_call() {
     let mut script = Script::new();

@@ -101,3 +101,26 @@ fn help_that_cannot_be_printed_is_a_failure() {
         );
     }
 }
+
+/// What goes to a pipe that nobody reads any more changes no exit status.
+#[test]
+fn a_closed_pipe_changes_no_status() {
+    for (arguments, status) in [
+        ("perf client tcp:127.0.0.1:1", 1),
+        ("capture analyze nothing.pcap", 1),
+        ("load calls --via 127.0.0.1:1 -t tcp -m 1", 255),
+        ("lab run nothing", 2),
+        ("lab list", 0),
+        ("proxy --listen udp:192.0.2.1 --store memory:", 1),
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ended = tandem()
+            .args(arguments.split(' '))
+            .stdout(writer.try_clone().expect("the same pipe"))
+            .stderr(writer)
+            .status()
+            .expect("it runs");
+        assert_eq!(ended.code(), Some(status), "{arguments}");
+    }
+}
