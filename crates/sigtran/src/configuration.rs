@@ -638,6 +638,8 @@ mod tests {
         let selection = &config.routing_key[0].traffic;
         assert_eq!(selection.service_indicators, [3, 5]);
         assert_eq!(selection.opcs[0].mask, 3);
+        assert_eq!(names.of_application_server(server), "hlr");
+        assert_eq!(names.of_application_server(AsId(7)), "registered-7");
         assert_eq!(names.peer("sgp1"), Some(PeerId(1)));
         assert!(!configuration.peer[0].connects() && configuration.peer[1].connects());
     }

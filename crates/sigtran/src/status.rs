@@ -318,3 +318,49 @@ fn as_optional_text<S: serde::Serializer>(
         None => serializer.serialize_none(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::Configuration;
+    use crate::snapshot::Counts;
+
+    /// Of application servers, memberships and destinations the first 2,000 are listed, and all are counted.
+    #[test]
+    fn what_is_not_listed_is_counted() {
+        let mut text =
+            "[[peer]]\nname = \"asp\"\nrole = \"asp\"\naddress = \"127.0.0.1:3001\"\n".to_owned();
+        for number in 0..2_100 {
+            text.push_str(&format!(
+                "[[application_server]]\nname = \"as{number}\"\nserved_by = \"peers\"\npeers = [\"asp\"]\n\
+                 routing_context = {number}\ndpc = [\"{number}\"]\n"
+            ));
+        }
+        let configuration = Configuration::read(&text).expect("a configuration");
+        let (engine, names) = configuration.build().expect("a configuration");
+        let counts = Counts {
+            overflows: 3,
+            ..Counts::default()
+        };
+        let snapshot = Snapshot::of(&engine, [None].into_iter(), counts);
+        let status = Status::of(&snapshot, &names);
+        let states = &status.peers[0].states;
+        assert_eq!(
+            [
+                status.application_servers.len(),
+                states.len(),
+                status.destinations.len()
+            ],
+            [2_000; 3]
+        );
+        assert_eq!(status.left_out, 300);
+        assert_eq!(states[1_999].application_server, "as1999");
+        let last = &status.destinations[1_999];
+        assert_eq!(last.destination, "0-249-7");
+        assert_eq!(last.via, [("as1999".to_owned(), 0)]);
+        let by_availability = status.destinations_by_availability.iter();
+        let by_availability: Vec<usize> = by_availability.map(|it| it.count as usize).collect();
+        assert_eq!(by_availability, [0, 0, 2_100]);
+        assert_eq!(status.dropped(), 3);
+    }
+}

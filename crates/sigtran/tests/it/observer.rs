@@ -1,7 +1,10 @@
 //! Metrics, the status and the page of a gateway that runs.
 
 use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
 
 use sigtran::console::Options;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -83,6 +86,14 @@ async fn get(address: SocketAddr, path: &str) -> (String, String) {
     (head.to_lowercase(), body.to_owned())
 }
 
+/// Where a process is watched.
+async fn watched(process: &mut Console) -> SocketAddr {
+    let line = process.until("* METRICS ").await;
+    let address = line.strip_prefix("* METRICS http://");
+    let address = address.and_then(|it| it.strip_suffix("/metrics"));
+    address.expect(&line).parse().expect("an address")
+}
+
 #[track_caller]
 fn has_lines(text: &str, lines: &[&str]) {
     for line in lines {
@@ -118,10 +129,7 @@ async fn metrics_status_and_page_of_a_gateway() {
         ..Options::default()
     };
     let mut gateway = Console::start(configuration, quiet());
-    let line = gateway.until("* METRICS ").await;
-    let address = line.strip_prefix("* METRICS http://");
-    let address = address.and_then(|it| it.strip_suffix("/metrics"));
-    let address: SocketAddr = address.expect(&line).parse().expect("an address");
+    let address = watched(&mut gateway).await;
     let one = Console::start(asp(port, 3201, 1), quiet());
     gateway.until("* AS first AS-ACTIVE").await;
     let mut two = Console::start(asp(port, 3202, 2), quiet());
@@ -212,4 +220,24 @@ async fn metrics_status_and_page_of_a_gateway() {
         TcpStream::connect(address).await.is_err(),
         "it still listens"
     );
+}
+
+/// Those who watch are served while the thread of the engine does something else.
+#[tokio::test]
+async fn those_who_watch_have_a_thread_of_their_own() {
+    let mut gateway = Console::start(GATEWAY.to_owned(), Options::default());
+    let address = watched(&mut gateway).await;
+    let asked = thread::spawn(move || {
+        let mut stream = std::net::TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        io::Result::Ok(answer)
+    });
+    // The engine's thread is this one, and waits.
+    let answer = asked.join().expect("no panic").expect("an answer");
+    assert!(answer.ends_with("ok\n"), "{answer}");
+    gateway.quit().await;
 }
