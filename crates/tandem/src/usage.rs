@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use allowed_targets::NotAllowed;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 
@@ -35,9 +36,9 @@ pub(crate) fn refused(reason: impl Into<String>) -> UsageError {
     UsageError(reason.into())
 }
 
-/// Whether an error is one of usage, or was caused by one.
+/// Whether an error is one of usage, or was caused by one. So is a target that may not be tested.
 pub(crate) fn is_usage(error: &(dyn Error + 'static)) -> bool {
-    error.is::<UsageError>() || error.source().is_some_and(is_usage)
+    error.is::<UsageError>() || error.is::<NotAllowed>() || error.source().is_some_and(is_usage)
 }
 
 impl fmt::Display for UsageError {

@@ -14,6 +14,7 @@ use testbed::{MAXIMUM_TEXT, Topology, ready_made};
 
 use super::{say, usage_error};
 use crate::perf::output::print_line;
+use crate::usage::refused;
 use crate::values::count;
 
 /// Start a network, and return when it is ready.
@@ -123,7 +124,9 @@ fn topology(arguments: &Arguments) -> anyhow::Result<(String, Topology)> {
         .map(|(name, value)| (name.as_str(), *value))
         .collect();
     if let Some(ready) = ready_made(&arguments.topology) {
-        let topology = Topology::parse(ready.text, &parameters)?;
+        // Nothing but the parameters can be wrong with it.
+        let topology = Topology::parse(ready.text, &parameters);
+        let topology = topology.map_err(|error| refused(error.to_string()))?;
         return Ok((ready.name.to_owned(), topology));
     }
     let path = Path::new(&arguments.topology);

@@ -206,7 +206,7 @@ fn strangers_are_not_flooded_and_nonsense_is_refused() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
         assert!(text.contains(words), "{arguments:?}: {text}");
     };
-    fails(&["send", "udp:192.0.2.1"], 1, "--i-may-test 192.0.2.1");
+    fails(&["send", "udp:192.0.2.1"], 2, "--i-may-test 192.0.2.1");
     // Nor are they told of what would have come.
     let output = traffic(&["send", "udp:192.0.2.1"])
         .output()

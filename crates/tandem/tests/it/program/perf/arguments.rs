@@ -13,7 +13,7 @@ fn strangers_are_not_put_under_load() {
             .args(["perf", "client", target])
             .output()
             .expect("it runs");
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(2));
         assert!(text(&output).contains("--i-may-test"), "{}", text(&output));
     }
     assert!(begin.elapsed() < LONG, "nothing was tried");
