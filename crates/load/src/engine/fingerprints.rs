@@ -1,7 +1,7 @@
 //! Keyed hashes of texts from the network: short to keep, and nobody can make them collide on purpose.
 
 use ahash::RandomState;
-use sip::Host;
+use sip::{Host, Method};
 
 use super::received::Received;
 
@@ -24,14 +24,18 @@ impl Fingerprints {
         self.text(tag) | 1
     }
 
-    /// The fingerprint of a request's transaction: of its branch and sent-by (RFC 3261 section
-    /// 17.2.3).
+    /// The fingerprint of a request's transaction: of its branch, sent-by and method (RFC 3261 section 17.2.3), which
+    /// for ACK and CANCEL is that of the INVITE.
     pub(super) fn transaction(&self, request: &Received<'_>) -> u64 {
         let sent_by = request.top_via.as_ref().map(|via| match via.host() {
             Host::Name(name) => (Some(name), None, via.port()),
             Host::Address(address) => (None, Some(address), via.port()),
         });
-        self.0.hash_one((sent_by, request.branch()))
+        let method = match &request.cseq_method {
+            Method::Ack | Method::Cancel => &Method::Invite,
+            other => other,
+        };
+        self.0.hash_one((sent_by, request.branch(), method))
     }
 
     /// The fingerprint of a call: of its Call-ID and the caller's tag.

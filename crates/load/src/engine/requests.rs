@@ -383,13 +383,20 @@ impl Engine {
             self.answer_now(index, request, 481, trigger);
             return;
         }
-        if invite.state != ServerState::Proceeding {
-            // It comes too late, or again.
-            self.answer_now(index, request, 200, trigger);
+        let is_pending = invite.state == ServerState::Proceeding;
+        let is_too_late = invite.is_accepted() && session.state != State::Lingering;
+        let is_awaited =
+            (is_pending || script.is_strict()) && self.is_expected(script, index, request);
+        if is_awaited && self.offer(script, index, trigger) {
             return;
         }
-        let is_expected = self.is_expected(script, index, request);
-        if is_expected && self.offer(script, index, trigger) {
+        if !is_pending {
+            // It comes too late, or again.
+            self.answer_now(index, request, 200, trigger);
+            if is_too_late && script.is_strict() {
+                let outcome = Outcome::Failed(Failure::Unexpected);
+                self.finish(script, index, outcome, trigger);
+            }
             return;
         }
         self.answer_now(index, request, 200, trigger);

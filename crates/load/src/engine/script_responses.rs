@@ -67,13 +67,21 @@ impl Engine {
             self.transmits.buffer(),
         );
         let end = self.transmits.len();
-        let is_invite = answered.cseq_method == Method::Invite;
-        let is_bye = answered.cseq_method == Method::Bye;
-        let cseq = answered.cseq;
         if end - start > MAXIMUM_MESSAGE {
             self.transmits.discard(start);
             return Err(Failed(Failure::Script));
         }
+        let is_bye = answered.cseq_method == Method::Bye;
+        // One that is written after another request, e.g. a CANCEL, may still be for the INVITE.
+        let is_of_invite = |sent: &Received<'_>| sent.cseq_method == Method::Invite;
+        let invite_cseq = if is_of_invite(answered) {
+            Some(answered.cseq)
+        } else if session.invite_server.state == ServerState::Proceeding {
+            let sent = Received::read(self.transmits.written(start..end)).ok();
+            sent.filter(is_of_invite).map(|sent| sent.cseq)
+        } else {
+            None
+        };
         // What changes a call changes where the peer is reached, too (RFC 3261 section 12.2.2).
         let changes = session.dialog.is_confirmed
             && (200..300).contains(&status)
@@ -97,7 +105,7 @@ impl Engine {
             self.media.describe(index, &body);
             self.media.answered(index);
         }
-        if is_invite {
+        if let Some(cseq) = invite_cseq {
             let answer = (status, cseq);
             self.note_answer(index, send, answer, start..end, trigger.moment.now);
             if is_callee && (200..300).contains(&status) {

@@ -13,7 +13,7 @@ use crate::engine::transmit_queue::TransmitQueue;
 pub(in crate::engine) struct ServerTransaction {
     pub(in crate::engine) state: ServerState,
     pub(in crate::engine) cseq: u32,
-    /// The fingerprint of its branch and of its sender.
+    /// The fingerprint of its branch, sender and method.
     pub(in crate::engine) branch: u64,
     /// Our last response.
     response: Vec<u8>,

@@ -216,6 +216,73 @@ fn numbers_of_requests_may_go_back() {
     assert!(alone.call_records().is_empty());
 }
 
+/// Requests without a branch, as RFC 2543 had them, are told apart by their methods (RFC 3261 section 17.2.3).
+#[test]
+fn requests_without_a_branch_may_share_a_number() {
+    let answer = "<send><![CDATA[\nSIP/2.0 200 OK\n[last_Via:]\n[last_From:]\n[last_To:]\n[last_Call-ID:]\n\
+         [last_CSeq:]\nContent-Length: 0\n]]></send>";
+    let mut alone = scenario(&format!(
+        "<recv request=\"MESSAGE\"/>{answer}<recv request=\"INFO\"/>{answer}"
+    ));
+    for method in ["MESSAGE", "INFO"] {
+        let text = String::from_utf8(invite("a").to_bytes().to_vec()).unwrap();
+        let text = text
+            .replace("INVITE", method)
+            .replace(";branch=z9hG4bKa", "");
+        let request = Message::read(text.into_bytes().into()).unwrap();
+        let sent = alone.receive(&request);
+        assert_eq!(sent[0].header(Name::CSeq), request.header(Name::CSeq));
+    }
+}
+
+/// A CANCEL that comes after the answer is a request like others for a scenario.
+#[test]
+fn a_cancel_that_comes_too_late_is_expected_or_ends_the_call() {
+    let answer = "<send><![CDATA[\nSIP/2.0 200 OK\n[last_Via:]\n[last_From:]\n[last_To:];tag=1\n[last_Call-ID:]\n\
+         [last_CSeq:]\nContact: <sip:[local_ip]:[local_port]>\nContent-Length: 0\n]]></send>";
+    for (next, expected) in [
+        (
+            format!("<recv request=\"CANCEL\"/>{answer}"),
+            Outcome::Completed,
+        ),
+        (
+            "<recv request=\"ACK\"/>".to_owned(),
+            Outcome::Failed(Failure::Unexpected),
+        ),
+    ] {
+        let mut alone = scenario(&format!("<recv request=\"INVITE\"/>{answer}{next}"));
+        alone.receive(&invite("a"));
+        let text = String::from_utf8(invite("a").to_bytes().to_vec()).unwrap();
+        let cancel = Message::read(text.replace("INVITE", "CANCEL").into_bytes().into()).unwrap();
+        let sent = alone.receive(&cancel);
+        assert_eq!(sent[0].status(), Some(200));
+        assert_eq!(sent[0].header(Name::CSeq), cancel.header(Name::CSeq));
+        assert_eq!(outcome(&mut alone), expected, "{next}");
+    }
+}
+
+/// An INVITE is answered as its number says, even after another request.
+#[test]
+fn an_invite_is_refused_after_its_cancel_was_answered() {
+    let mut alone = scenario(
+        "<recv request=\"INVITE\"/><recv request=\"CANCEL\"/><send><![CDATA[\nSIP/2.0 200 OK\n[last_Via:]\n\
+         [last_From:]\n[last_To:];tag=1\n[last_Call-ID:]\n[last_CSeq:]\nContent-Length: 0\n]]></send>\
+         <send retrans=\"500\"><![CDATA[\nSIP/2.0 487 Request Terminated\n[last_Via:]\n[last_From:]\n\
+         [last_To:];tag=1\n[last_Call-ID:]\nCSeq: 7 INVITE\nContent-Length: 0\n]]></send><recv request=\"ACK\"/>",
+    );
+    assert!(alone.receive(&invite("a")).is_empty());
+    let text = String::from_utf8(invite("a").to_bytes().to_vec()).unwrap();
+    let of_invite =
+        |method| Message::read(text.replace("INVITE", method).into_bytes().into()).unwrap();
+    let sent = alone.receive(&of_invite("CANCEL"));
+    let statuses: Vec<_> = sent.iter().map(Message::status).collect();
+    assert_eq!(statuses, [Some(200), Some(487)]);
+    assert_eq!(alone.pass(SECOND).len(), 1, "it is retransmitted");
+    assert!(alone.receive(&of_invite("ACK")).is_empty());
+    assert_eq!(outcome(&mut alone), Outcome::Completed);
+    assert!(alone.pass(2 * SECOND).is_empty());
+}
+
 /// As if the INVITE had forked: each answer has its ACK.
 #[test]
 fn an_invite_may_be_answered_twice() {
