@@ -11,6 +11,7 @@ const $ = (id) => document.getElementById(id);
 
 let network = null;
 let state = null;
+let since = null; // date and time of day when the network began
 let selected = null; // { kind: "link", name } or { kind: "rule", number }
 const samples = new Map(); // by the key of a line: what it did, half a second each
 
@@ -46,7 +47,8 @@ async function poll() {
   record(state, next);
   state = next;
   $("headline").textContent = headline(state);
-  $("status").textContent = `since ${began(state)}, ${duration(state.seconds)}; ${state.under_way_packets} packets under way${anomalies(state)}`;
+  since ??= began(state);
+  $("status").textContent = `since ${since}, ${duration(state.seconds)}; ${state.under_way_packets} packets under way${anomalies(state)}`;
   $("status").className = "";
   showTopology();
   showRules();
@@ -63,7 +65,6 @@ function headline(of) {
   return `${links}; ${rules === 1 ? "1 rule acts" : rules ? `${rules} rules act` : "no rule acts"}.`;
 }
 
-// Date and time of day when the network began.
 const began = (of) => new Date(Date.now() - 1000 * of.seconds).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 
 // What became of packets that neither links nor rules dropped.

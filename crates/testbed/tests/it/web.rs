@@ -202,7 +202,13 @@ fn what_is_done_on_the_page_happens_to_packets() {
         return;
     };
     assert!(browser.wait_for("document.querySelectorAll('#topology .link').length === 2"));
-    assert!(browser.wait_for("document.getElementById('status').textContent.startsWith('up')"));
+    assert!(
+        browser.wait_for("document.getElementById('status').textContent.startsWith('since 20')")
+    );
+    let headline = |text: &str| {
+        format!("document.getElementById('headline').textContent.startsWith('{text}')")
+    };
+    assert!(browser.wait_for(&headline("All 2 links work; no rule acts.")));
     assert_eq!(
         browser.evaluate("location.search"),
         "",
@@ -263,6 +269,7 @@ fn what_is_done_on_the_page_happens_to_packets() {
     assert!(
         browser.wait_for("document.querySelector('[data-link=left]').classList.contains('cut')")
     );
+    assert!(browser.wait_for(&headline("Cut: left; ")));
     assert_eq!(served.ping("client", "10.2.0.2"), None);
     browser.click("[data-switch=left]");
     assert!(
