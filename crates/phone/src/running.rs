@@ -8,7 +8,7 @@ mod offers;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,8 @@ pub(crate) struct Running {
     calls: BTreeMap<CallNumber, PhoneCall>,
     resolving: JoinSet<(QueryId, Option<Route>)>,
     ways: Ways,
+    /// Associations that are asked to take another address of ours.
+    moving: JoinSet<SocketAddr>,
     gatherer: Option<Gatherer>,
     sounds: mpsc::UnboundedReceiver<(u64, SoundEvent)>,
     tell: mpsc::UnboundedSender<(u64, SoundEvent)>,
@@ -169,6 +171,7 @@ impl Running {
             calls: BTreeMap::new(),
             resolving: JoinSet::new(),
             ways: Ways::default(),
+            moving: JoinSet::new(),
             gatherer,
             sounds,
             tell,
@@ -224,6 +227,11 @@ impl Running {
                     }
                 }
                 Some(event) = paths.recv() => self.emit(event),
+                Some(moved) = self.moving.join_next() => {
+                    if let Ok(remote) = moved {
+                        self.handle_moved(Instant::now(), remote);
+                    }
+                }
                 _ = looks.tick() => self.look_at_addresses(Instant::now()),
                 () = due => self.ua.handle_timeout(Instant::now()),
             }

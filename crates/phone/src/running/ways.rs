@@ -13,6 +13,8 @@ use crate::routes::{is_ours, new_source, question, source_towards};
 /// From one look at our addresses to the next. The kernel is asked which one it would send from: that tells of new routes,
 /// too, needs no privilege, and costs some microseconds for each next hop.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a call waits for ports at another address of ours that a STUN server has seen.
+const GATHERING: Duration = Duration::from_secs(1);
 /// Next hops that are remembered.
 const MAX_WAYS: usize = 256;
 
@@ -39,12 +41,17 @@ impl Ways {
         let Target::FlowOrAddress(flow, remote) = route.target else {
             return;
         };
+        let (hop, connection) = ((remote, flow.transport), flow.connection);
+        // One that is there since before is at the address from which it was begun: whether that has changed meanwhile, the
+        // next look tells.
+        let before = self.known.get(&hop);
+        if before.is_some_and(|way| way.connection == connection) {
+            return;
+        }
         let Some(source) = source_towards(remote.ip()) else {
             return;
         };
-        let connection = flow.connection;
-        let way = Way { source, connection };
-        self.known.insert((remote, flow.transport), way);
+        self.known.insert(hop, Way { source, connection });
         if self.known.len() > MAX_WAYS {
             self.known.pop_first();
         }
@@ -57,7 +64,7 @@ impl Ways {
     }
 
     /// One of our addresses has taken the place of another one, which may be there yet.
-    fn replace(&mut self, before: IpAddr, new: IpAddr) {
+    pub(super) fn replace(&mut self, before: IpAddr, new: IpAddr) {
         self.lost.remove(&new);
         if is_ours(before) {
             return;
@@ -124,7 +131,7 @@ impl Running {
     }
 
     /// Looks whether packets leave from other addresses of ours than before. Then registrations are renewed, and the other
-    /// sides of calls are told, by the way that a new connection, or an association with the new address, is.
+    /// sides of calls are told: by a new connection, or an association with the new address.
     pub(super) fn look_at_addresses(&mut self, now: Instant) {
         let ways = self.ways.known.iter();
         let moved = ways.filter_map(|(hop, way)| {
@@ -137,11 +144,27 @@ impl Running {
         }
         for ((remote, transport), way, new) in moved {
             self.ways.replace(way.source, new);
+            if !is_ours(way.source) {
+                self.ua.replace_address(way.source, new);
+            }
             if let Some(known) = self.ways.known.get_mut(&(remote, transport)) {
                 known.source = new;
             }
-            self.leave_address(transport, way, new);
+            match transport {
+                Transport::Udp => {}
+                Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => {
+                    self.transports.close(way.connection);
+                }
+                Transport::Sctp | Transport::TlsSctp => {
+                    self.move_association(remote, way, new);
+                    continue;
+                }
+            }
             self.ua.handle_address_change(now, remote);
+        }
+        if !self.moving.is_empty() {
+            // What is sent now would be lost if an association has to be given up.
+            return;
         }
         let calls = self.calls.iter().filter(|(_, call)| call.may_move(now));
         let moved = calls.filter_map(|(number, call)| {
@@ -150,35 +173,74 @@ impl Running {
         });
         let moved: Vec<(CallNumber, IpAddr)> = moved.collect();
         for (number, address) in moved {
+            let Some(call) = self.calls.get_mut(&number) else {
+                continue;
+            };
+            // Where others see ports at that address is asked first.
+            let gatherer = self.gatherer.as_ref();
+            if let Some(gatherer) = gatherer.filter(|_| call.moves_at.is_none()) {
+                gatherer.renew();
+                call.moves_at = Some(now + GATHERING);
+                continue;
+            }
             self.offer_at(now, number, address);
         }
     }
 
-    /// A connection goes no more from the address that it was opened at. An association takes the new one (RFC 5061) if both
-    /// sides can do that.
-    fn leave_address(&self, transport: Transport, way: Way, new: IpAddr) {
+    /// An association takes the new address (RFC 5061), or gives way to another one if the other side cannot do that.
+    fn move_association(&mut self, remote: SocketAddr, way: Way, new: IpAddr) {
         let transports = self.transports.clone();
-        match transport {
-            Transport::Udp => {}
-            Transport::Sctp | Transport::TlsSctp => {
-                let lost = (!is_ours(way.source)).then_some(way.source);
-                tokio::spawn(async move {
-                    let change = transports.change_sctp_address(way.connection, new, lost);
-                    if !change.await {
-                        transports.close(way.connection);
-                    }
-                });
-            }
-            Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => {
+        let lost = (!is_ours(way.source)).then_some(way.source);
+        self.moving.spawn(async move {
+            let change = transports.change_sctp_address(way.connection, new, lost);
+            if !change.await {
                 transports.close(way.connection);
             }
-        }
+            remote
+        });
+    }
+
+    /// An association has taken the new address, or is given up.
+    pub(super) fn handle_moved(&mut self, now: Instant, remote: SocketAddr) {
+        self.ua.handle_address_change(now, remote);
+        self.look_at_addresses(now);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_stays_at_the_address_from_which_it_was_begun() {
+        let remote: SocketAddr = ([127, 0, 0, 1], 5060).into();
+        let route = |connection| {
+            let flow = Flow {
+                transport: Transport::Tcp,
+                local: ([127, 0, 0, 1], 40_000).into(),
+                remote,
+                connection: ConnectionId(connection),
+                stream: 0,
+            };
+            Route {
+                target: Target::FlowOrAddress(flow, remote),
+                local: flow.local,
+                peer: None,
+            }
+        };
+        let gone: IpAddr = [203, 0, 113, 1].into();
+        let mut ways = Ways::default();
+        ways.note(&route(1));
+        for way in ways.known.values_mut() {
+            way.source = gone;
+        }
+        // A request took the old connection after the address had changed and before that was noticed.
+        ways.note(&route(1));
+        let source = |ways: &Ways| ways.known[&(remote, Transport::Tcp)].source;
+        assert_eq!(source(&ways), gone);
+        ways.note(&route(2));
+        assert_eq!(source(&ways), remote.ip());
+    }
 
     #[test]
     fn addresses_that_are_lost_are_told_as_those_that_came_after_them() {
