@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mlua::{Error, IntoLua, LightUserData, Lua, LuaString, Result, Table, Value};
+use mlua::{Error, IntoLua, Lua, LuaString, Result, Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
 use super::context::Context;
@@ -16,13 +16,9 @@ const DEEPEST: u32 = 64;
 /// How many values a text that is written may have.
 const MOST: u32 = 100_000;
 
-/// Puts the functions, what stands for null, and the metatable of that, which is empty, into a table. No other value is of
-/// null's type.
+/// Puts the functions, and what stands for null, into a table.
 pub(super) fn add(lua: &Lua, host: &Table, context: &Arc<Context>) -> Result<()> {
     host.set("null", Value::NULL)?;
-    let null_metatable = lua.create_table()?;
-    host.set("null_metatable", &null_metatable)?;
-    lua.set_type_metatable::<LightUserData>(Some(null_metatable));
     let shared = Arc::clone(context);
     host.set(
         "encode",

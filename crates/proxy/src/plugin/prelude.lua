@@ -86,46 +86,44 @@ function _G.getmetatable(object)
   return originals[metatable] or metatable
 end
 
--- What hooks are called with.
+-- What hooks are called with, and JSON's null, which is of the same type of Lua.
+local metatable, null = host.metatable, host.null
 local methods, getters, setters = host.methods, host.getters, host.setters
 
-function host.metatable.__index(object, name)
+function metatable.__index(object, name)
+  if object == null then error("attempt to get '" .. tostring(name) .. "' of JSON's null (tandem.json.null)", 2) end
   local method = methods[name]
   if method then return method end
   local getter = getters[name]
   if getter then return getter(object) end
 end
 
-function host.metatable.__newindex(object, name, value)
+function metatable.__newindex(object, name, value)
+  if object == null then error("attempt to set '" .. tostring(name) .. "' of JSON's null (tandem.json.null)", 2) end
   local setter = setters[name]
   if not setter then error("attempt to set an unknown field '" .. tostring(name) .. "'", 2) end
   setter(object, value)
 end
 
--- Lua would call it a userdata value.
-local function refuse_null(what, events)
+function metatable.__tostring(object) return object == null and "null" or "request" end
+
+-- Lua would call them userdata values.
+local function refuse(what, events)
   for at = 1, #events do
-    host.null_metatable[events[at]] = function() error("attempt to " .. what .. " JSON's null", 2) end
+    metatable[events[at]] = function(one, other)
+      local which = (one == null or other == null) and "JSON's null" or "a request"
+      error("attempt to " .. what .. " " .. which, 2)
+    end
   end
 end
 
-refuse_null("call", { "__call" })
-refuse_null("compare", { "__lt", "__le" })
-refuse_null("concatenate", { "__concat" })
-refuse_null("get the length of", { "__len" })
-refuse_null("calculate with", {
+refuse("call", { "__call" })
+refuse("compare", { "__lt", "__le" })
+refuse("concatenate", { "__concat" })
+refuse("get the length of", { "__len" })
+refuse("calculate with", {
   "__add", "__band", "__bnot", "__bor", "__bxor", "__div", "__idiv", "__mod", "__mul", "__pow", "__shl", "__shr", "__sub", "__unm",
 })
-
-function host.null_metatable.__index(_, name)
-  error("attempt to get '" .. tostring(name) .. "' of JSON's null (tandem.json.null)", 2)
-end
-
-function host.null_metatable.__newindex(_, name)
-  error("attempt to set '" .. tostring(name) .. "' of JSON's null (tandem.json.null)", 2)
-end
-
-function host.null_metatable.__tostring() return "null" end
 
 local function loaded(f, ...)
   if f == nil and is_over() then error(OVER, 0) end

@@ -52,6 +52,11 @@ fn each_function_does_what_the_manual_says() {
         ),
         ("tostring(tandem.json.null)", "null"),
         ("getmetatable(tandem.json.null)", "false"),
+        (
+            "select(2, pcall(function() return request + 1 end))",
+            "script.lua:1: attempt to calculate with a request",
+        ),
+        ("tostring(request)", "request"),
         ("type(request)", "userdata"),
         ("request == request", "true"),
         ("getmetatable(request)", "false"),
