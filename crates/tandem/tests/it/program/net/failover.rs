@@ -60,7 +60,9 @@ fn a_click_cuts_the_path_and_the_association_fails_over() {
     client.write("before\n");
     client.wait_for_output("before", LIMIT);
 
-    assert!(browser.wait_for("document.getElementById('status').textContent.startsWith('up')"));
+    assert!(
+        browser.wait_for("document.getElementById('status').textContent.startsWith('since 20')")
+    );
     browser.click("[data-switch=upper-client]");
     assert!(
         browser.wait_for(
