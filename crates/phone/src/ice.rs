@@ -1,5 +1,5 @@
-//! The path of the media: connectivity checks (RFC 8445) by the crate `is`, with one host candidate of ours for each component.
-//! The crate knows one component: where RTCP has a port of its own, that one has an agent of its own, too.
+//! The path of the media: connectivity checks (RFC 8445) by the crate `is`, from one address of ours for each component, which
+//! is told as a STUN server sees it, too. The crate knows one component: where RTCP has a port of its own, that one has an agent of its own, too.
 //!
 //! The pair that is chosen is checked on; without answers nothing is sent any more (RFC 7675 section 5.1).
 

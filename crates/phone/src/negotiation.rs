@@ -487,6 +487,24 @@ impl LocalMedia {
             self.ice.insert(settled.start.min(self.ice.len()), ice);
         }
     }
+
+    /// What `before` has proposed, now that something else was agreed on. Where it is at another address, keys and credentials
+    /// are others, too.
+    pub(crate) fn proposed_as(
+        &self,
+        before: &LocalMedia,
+        keys: Vec<MasterKey>,
+        ice: IceCredentials,
+    ) -> LocalMedia {
+        let mut proposed = self.clone();
+        proposed.version += 1;
+        proposed.direction = before.direction;
+        if (self.address, self.port) != (before.address, before.port) {
+            let there = SocketAddr::new(before.address, before.port);
+            proposed.move_to(there, before.mapped, keys, ice);
+        }
+        proposed
+    }
 }
 
 impl Format {

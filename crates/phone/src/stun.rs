@@ -94,6 +94,11 @@ impl Gatherer {
         }
         taken
     }
+
+    /// Makes another pair ready, since this host has another address.
+    pub(crate) fn renew(&self) {
+        self.shared.taken.notify_one();
+    }
 }
 
 impl Drop for Gatherer {
@@ -108,9 +113,11 @@ fn lock(ready: &Mutex<Option<Gathered>>) -> std::sync::MutexGuard<'_, Option<Gat
 
 /// Opens ports and asks where they are seen. `None` when the server does not say so.
 async fn gather(server: &str) -> Option<Gathered> {
-    let mut servers = tokio::net::lookup_host(server).await.ok()?;
-    let server = servers.next()?;
-    let ports = PortPair::open(source_towards(server.ip())?).ok()?;
+    let servers = tokio::net::lookup_host(server).await.ok()?;
+    let reached = servers.filter_map(|server| Some((server, source_towards(server.ip())?)));
+    // It is IPv4 that is translated: of a name with addresses of both families, those of IPv6 tell nothing new.
+    let (server, source) = reached.min_by_key(|(server, _)| server.is_ipv6())?;
+    let ports = PortPair::open(source).ok()?;
     let asked = [&ports.rtp, &ports.rtcp].map(|socket| socket.try_clone());
     let [rtp, rtcp] = asked.map(|socket| UdpSocket::from_std(socket.ok()?).ok());
     let (rtp, rtcp) = (rtp?, rtcp?);
@@ -192,10 +199,44 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_server_with_addresses_of_both_families_is_asked_by_ipv4() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = server.local_addr().unwrap().port();
+        tokio::spawn(serve(server));
+        // Most hosts have it as ::1, too, and that first.
+        let gathered = gather(&format!("localhost:{port}")).await;
+        assert!(gathered.unwrap().ports.local.is_ipv4());
+    }
+
+    #[tokio::test]
     async fn a_server_that_is_silent_holds_nobody_up() {
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let gatherer = Gatherer::start(&server.local_addr().unwrap().to_string());
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(gatherer.take(Ipv4Addr::LOCALHOST.into()).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_pair_is_renewed_at_once_when_it_is_asked_for() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let gatherer = Gatherer::start(&server.local_addr().unwrap().to_string());
+        tokio::spawn(serve(server));
+        let ready = async |before: Option<SocketAddr>| {
+            let is_there = async {
+                loop {
+                    let local = lock(&gatherer.shared.ready)
+                        .as_ref()
+                        .map(|gathered| gathered.ports.local);
+                    if let Some(local) = local.filter(|local| Some(*local) != before) {
+                        return local;
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            timeout(READY_FOR / 2, is_there).await.unwrap()
+        };
+        let first = ready(None).await;
+        gatherer.renew();
+        ready(Some(first)).await;
     }
 }

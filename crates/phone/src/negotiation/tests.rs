@@ -588,6 +588,35 @@ fn another_address_of_ours_has_other_keys_and_other_credentials() {
 }
 
 #[test]
+fn what_is_proposed_anew_comes_after_what_was_agreed_on_meanwhile() {
+    let (mut caller, mut callee) = (with_ice(1), with_ice(2));
+    let (answered, _) = answer(&mut callee, &offer(&mut caller)).unwrap();
+    read_answer(&mut caller, &answered).unwrap();
+    // A hold at another address waits, and the other side offers something first.
+    let mut before = callee.clone();
+    before.version += 1;
+    before.direction = Direction::SendOnly;
+    let there: SocketAddr = "192.0.2.77:5000".parse().unwrap();
+    before.move_to(there, None, Vec::new(), IceCredentials::new([7; 32]));
+    callee.version += 2;
+    answer(&mut callee, &offer(&mut caller)).unwrap();
+    let fresh = IceCredentials::new([8; 32]);
+    let mut proposed = callee.proposed_as(&before, Vec::new(), fresh.clone());
+    let offered = text(&offer(&mut proposed));
+    assert!(
+        offered.contains(&format!("o=- 1 {} IN IP4 192.0.2.77", callee.version + 1)),
+        "{offered}"
+    );
+    assert!(offered.contains("m=audio 5000 ") && offered.contains("a=sendonly"));
+    assert!(offered.contains(&format!("a=ice-ufrag:{}\r\n", fresh.ufrag)));
+    // What stays where it is keeps its credentials.
+    let mut stays = callee.clone();
+    stays.direction = Direction::SendOnly;
+    let stays = callee.proposed_as(&stays, Vec::new(), fresh);
+    assert_eq!((stays.port, &stays.ice), (callee.port, &callee.ice));
+}
+
+#[test]
 fn reports_are_checked_where_they_have_a_port_of_their_own() {
     let (mut caller, mut callee) = (with_ice(1), with_ice(2));
     let offering = text(&offer(&mut caller));
@@ -607,6 +636,20 @@ fn reports_are_checked_where_they_have_a_port_of_their_own() {
         let candidates = side.ice.unwrap().rtcp_candidates.unwrap();
         let candidates: Vec<_> = candidates.iter().map(Candidate::address).collect();
         assert_eq!(candidates, [address]);
+    }
+}
+
+#[test]
+fn reports_go_where_the_other_side_wants_them() {
+    for (attribute, expected) in [
+        ("ptime:20", "192.0.2.9:6001"),
+        ("rtcp:7000", "192.0.2.9:7000"),
+        ("rtcp:7000 IN IP4 192.0.2.10", "192.0.2.10:7000"),
+        ("rtcp:7000 IN IP4 somewhere", "192.0.2.9:7000"),
+    ] {
+        let offered = offered("audio 6000 RTP/AVP 0", &[attribute]);
+        let (_, negotiated) = answer(&mut local(&[Codec::Pcmu]), &offered).unwrap();
+        assert_eq!(negotiated.rtcp.to_string(), expected, "{attribute}");
     }
 }
 

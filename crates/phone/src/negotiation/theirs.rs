@@ -1,6 +1,6 @@
 //! What a description of the other side says of its audio.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use media::codec::Codec;
 use media::sdes::Crypto;
@@ -108,9 +108,7 @@ impl Theirs {
             }
         }
         let mux = section.attribute("rtcp-mux").is_some();
-        let named = section
-            .attribute("rtcp")
-            .and_then(|value| value.split_whitespace().next()?.parse().ok());
+        let named = section.attribute("rtcp").and_then(read_rtcp);
         let stated = description.direction(section);
         // Nothing is to be sent to 0.0.0.0: so calls were held before there were directions (RFC 3264 section 8.4).
         let direction = match ip.is_unspecified() {
@@ -121,7 +119,9 @@ impl Theirs {
         let rtcp = if mux {
             rtp
         } else {
-            SocketAddr::new(ip, named.unwrap_or(line.port.saturating_add(1)))
+            let next = (line.port.saturating_add(1), None);
+            let (port, other) = named.unwrap_or(next);
+            SocketAddr::new(other.unwrap_or(ip), port)
         };
         let values = |name| values(section, name);
         // An attribute of the medium counts more than one of the session (RFC 8122 section 5, RFC 4145 section 4.1).
@@ -162,6 +162,14 @@ impl Theirs {
             wants_voip_metrics: metrics.reduce(|one, other| one || other),
         }))
     }
+}
+
+/// The value of `a=rtcp`: a port, and an address if that is not the one of RTP (RFC 3605 section 2.1).
+fn read_rtcp(value: &str) -> Option<(u16, Option<IpAddr>)> {
+    let mut words = value.split_ascii_whitespace();
+    let port = words.next()?.parse().ok()?;
+    // Behind the types of network and address.
+    Some((port, words.nth(2).and_then(|address| address.parse().ok())))
 }
 
 fn read_ice(

@@ -71,6 +71,7 @@ impl Running {
             UaEvent::Answered { call, description } => self.agree(now, call, &description, true),
             UaEvent::Established { call, description } if !description.is_empty() => {
                 self.agree(now, call, &description, true);
+                self.propose_anew(call);
             }
             UaEvent::Established { call, .. } => {
                 // Our offer was in the answer to the call, and nothing has answered it (RFC 3261 section 13.2.1).

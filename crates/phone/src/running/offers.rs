@@ -42,6 +42,11 @@ impl Running {
         let (keys, ice) = (self.new_keys(), IceCredentials::new(self.rng.random()));
         let call = self.calls.get(&number);
         let offered = call.and_then(|call| call.local.clone());
+        // The way to the other side need not be one of those that are looked at.
+        self.transports.addresses_changed();
+        if let Some(local) = &offered {
+            self.ways.replace(local.address, address);
+        }
         let (Some(mut offered), Ok((ports, mapped))) = (offered, self.open_ports(address)) else {
             return;
         };
@@ -74,6 +79,28 @@ impl Running {
             call.proposed = Some(offered);
         }
         true
+    }
+
+    /// Writes an offer of ours anew that waits since the other side's came first.
+    pub(super) fn propose_anew(&mut self, number: CallNumber) {
+        let (keys, ice) = (self.new_keys(), IceCredentials::new(self.rng.random()));
+        let Some(call) = self.calls.get(&number) else {
+            return;
+        };
+        let (Some(local), Some(before)) = (&call.local, &call.proposed) else {
+            return;
+        };
+        let mut offered = local.proposed_as(before, keys, ice);
+        let description = offer(&mut offered);
+        let description = self.described(&offered, description, call.is_encrypted);
+        if self.ua.replace_offer(number, description).is_ok()
+            && let Some(call) = self.calls.get_mut(&number)
+        {
+            if let Some(local) = &mut call.local {
+                local.version = offered.version;
+            }
+            call.proposed = Some(offered);
+        }
     }
 
     /// The answer to our offer is there; `is_final` when it came with the answer to the call.
@@ -122,6 +149,7 @@ impl Running {
         if description.is_empty() {
             let description = offer(local);
             let _ = self.ua.answer_offer(now, number, description);
+            self.propose_anew(number);
             return;
         }
         let offered = description;
@@ -138,6 +166,7 @@ impl Running {
         let is_news = std::mem::replace(&mut call.is_held_by_them, held) != held;
         if self.ua.answer_offer(now, number, description).is_ok() {
             self.begin(number, negotiated);
+            self.propose_anew(number);
         }
         if is_news {
             self.emit(PhoneEvent::Held {

@@ -158,11 +158,7 @@ impl SctpStacks {
             return Ok(CommonEndpoint::Open(listener.endpoint.clone()));
         }
         let ip = routes.source(remote.ip())?;
-        let mut addresses = self.group_of(ip);
-        if addresses.len() == 1 && self.endpoint.association.extensions.address_reconfiguration {
-            // An address that the host is given later is heard, too.
-            addresses = vec![any_like(ip)];
-        }
+        let addresses = self.addresses_without_listener(ip);
         let mut stacks = self.lock();
         let client = stacks
             .clients
@@ -191,11 +187,11 @@ impl SctpStacks {
         transport: Transport,
         remote: SocketAddr,
     ) -> io::Result<Endpoint> {
-        let ip = match self.listener_toward(routes, transport, remote) {
-            Some((address, _)) => address.ip(),
-            None => routes.source(remote.ip())?,
+        let addresses = match self.listener_toward(routes, transport, remote) {
+            Some((address, _)) => self.group_of(address.ip()),
+            None => self.addresses_without_listener(routes.source(remote.ip())?),
         };
-        let open = self.lock().at(&self.group_of(ip), &self.opener)?;
+        let open = self.lock().at(&addresses, &self.opener)?;
         let config = self
             .settings(transport, &open)
             // The one that is about to be begun: no peer can begin others.
@@ -229,6 +225,17 @@ impl SctpStacks {
             .copied()
             .filter(|other| *other != ip);
         std::iter::once(ip).chain(others).collect()
+    }
+
+    /// The local addresses of an SCTP port from which associations are begun where nothing listens, `ip` being the one from
+    /// which packets leave.
+    fn addresses_without_listener(&self, ip: IpAddr) -> Vec<IpAddr> {
+        let addresses = self.group_of(ip);
+        match addresses.len() == 1 && self.endpoint.association.extensions.address_reconfiguration {
+            // An address that the host is given later is heard, too.
+            true => vec![any_like(ip)],
+            false => addresses,
+        }
     }
 
     /// The protocol parameters of an SCTP port. With TLS the number of streams bounds that of the sessions. Messages share

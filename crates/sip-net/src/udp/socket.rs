@@ -133,6 +133,15 @@ impl Sink for SipSocket {
             match outcome {
                 SendOutcome::Sent => {}
                 SendOutcome::Failed(error) => {
+                    // The address to which a request came may be none of this host's any more: then the kernel chooses one.
+                    let is_source_gone =
+                        matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENETUNREACH));
+                    if is_source_gone
+                        && let Some(message) = queue.front_mut()
+                        && message.source_ip.take().is_some()
+                    {
+                        continue;
+                    }
                     let refused = queue.pop_front();
                     let failed = refused.map(|message| message.failed(send_error(error)));
                     flushed.failed.extend(failed);

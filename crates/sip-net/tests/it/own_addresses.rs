@@ -1,8 +1,8 @@
 //! Other addresses of ours: associations take them (RFC 5061), connections are opened anew.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use sip::{Target, Transport};
+use sip::{Flow, Target, Transport};
 use sip_net::{PathState, SipNetConfig, Transports};
 
 use crate::common::{Node, config, request, response};
@@ -68,6 +68,22 @@ async fn an_association_takes_another_address_and_gives_up_the_one_before() {
 }
 
 #[tokio::test]
+async fn associations_with_a_port_of_their_own_share_the_sockets_of_the_others() {
+    let server = Node::start(config(&["sctp:127.0.0.1:5060"]));
+    let calling = SipNetConfig {
+        peer_encapsulation_port: server.transports.encapsulation_addresses()[0].port(),
+        ..config(&[])
+    };
+    let client = Node::start(changing(calling, true));
+    for new in [false, true] {
+        let there = server.address();
+        let flow = client.transports.connect(Transport::Sctp, there, new);
+        flow.await.expect("an association");
+    }
+    assert_eq!(client.transports.encapsulation_addresses().len(), 1);
+}
+
+#[tokio::test]
 async fn what_is_sent_after_a_connection_was_closed_opens_another_one() {
     let server = Node::listen(&["tcp:127.0.0.1:0"]);
     let client = Node::listen(&[]);
@@ -81,4 +97,20 @@ async fn what_is_sent_after_a_connection_was_closed_opens_another_one() {
     client.transports.close(first.connection);
     let second = connect().await;
     assert_ne!(second.connection, first.connection);
+}
+
+#[tokio::test]
+async fn what_came_to_an_address_that_is_gone_is_answered_from_another_one() {
+    let mut server = Node::listen(&["udp:0.0.0.0:0"]);
+    let mut client = Node::listen(&["udp:127.0.0.1:0"]);
+    let there = SocketAddr::from(([127, 0, 0, 1], server.address().port()));
+    client.send(Target::Address(Transport::Udp, there), &request("a"));
+    let flow = server.expect(&request("a")).await;
+    let gone = SocketAddr::from(([203, 0, 113, 1], flow.local.port()));
+    let back = Flow {
+        local: gone,
+        ..flow
+    };
+    server.send(Target::Flow(back), &response(200, "a"));
+    client.expect(&response(200, "a")).await;
 }

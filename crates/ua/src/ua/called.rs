@@ -1,5 +1,6 @@
 //! Calls that come, until they are answered (RFC 3261 sections 9.2 and 13.3; RFC 3262 section 3; RFC 3891).
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -146,6 +147,18 @@ impl Ua {
         }
         self.transactions.respond(now, transaction, response);
         Ok(())
+    }
+
+    /// An address of this host is gone, and another one is in its place: calls that came to it and are not answered yet name the
+    /// new one in their Contact.
+    pub fn replace_address(&mut self, before: IpAddr, new: IpAddr) {
+        for call in self.calls.values_mut() {
+            if let Stage::Ringing(ringing) = &mut call.stage
+                && ringing.flow.local.ip() == before
+            {
+                ringing.flow.local.set_ip(new);
+            }
+        }
     }
 
     /// Answers a call that came: with the answer to its offer, or with an offer if it had none. The call whose place it

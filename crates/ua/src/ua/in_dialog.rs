@@ -59,6 +59,32 @@ impl Ua {
         Ok(())
     }
 
+    /// Writes an offer anew that waits, since the other side had one at the same time (491): what was agreed on meanwhile belongs
+    /// into it, and descriptions are numbered in the order in which they are sent (RFC 3264 section 8).
+    ///
+    /// # Errors
+    ///
+    /// None waits.
+    pub fn replace_offer(
+        &mut self,
+        number: CallNumber,
+        description: impl Into<Description>,
+    ) -> Result<(), UnknownCall> {
+        let anew = description.into();
+        let call = self.call(number)?;
+        let Offer::Postponed {
+            description,
+            is_refresh: false,
+            ..
+        } = &mut call.offer
+        else {
+            return Err(UnknownCall);
+        };
+        *description = anew.octets;
+        call.is_secret |= anew.is_secret;
+        Ok(())
+    }
+
     /// Answers an offer of the other side; an offer without description is answered with one of ours.
     ///
     /// # Errors
@@ -287,11 +313,27 @@ impl Ua {
             }
             Purpose::Invite(number) => self.invite_unanswered(now, number, status, reason),
             Purpose::Offer(number) => {
-                // The dialog is gone (RFC 3261 section 12.2.1.2).
-                if self.call(number).is_ok() {
-                    self.send_bye(now, number);
-                    self.end(now, number, EndReason::Timeout);
+                let Ok(call) = self.call(number) else {
+                    return;
+                };
+                let is_refresh = !matches!(
+                    call.offer,
+                    Offer::Sent {
+                        is_refresh: false,
+                        ..
+                    }
+                );
+                if status == 503 && !is_refresh {
+                    // It has not left, which says nothing of the dialog: it can be made again.
+                    call.offer = Offer::None;
+                    return self.emit(UaEvent::OfferRefused {
+                        call: number,
+                        status,
+                    });
                 }
+                // The dialog is gone (RFC 3261 section 12.2.1.2).
+                self.send_bye(now, number);
+                self.end(now, number, EndReason::Timeout);
             }
             Purpose::Refer(number) => {
                 self.refer_is_over(number);
@@ -382,7 +424,12 @@ impl Ua {
                 is_refresh,
                 until,
             } if *until <= now => {
-                let (description, is_refresh) = (description.clone(), *is_refresh);
+                // A refresh says what holds now.
+                let description = match is_refresh {
+                    true => call.description.clone(),
+                    false => description.clone(),
+                };
+                let is_refresh = *is_refresh;
                 self.send_offer(now, number, description, is_refresh);
             }
             _ => {}

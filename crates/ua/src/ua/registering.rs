@@ -101,21 +101,33 @@ impl Ua {
     }
 
     /// Packets to this address leave from another address of ours than before, since the host was given one or lost one: what
-    /// is registered along that way is bound anew. Calls need an [offer](Ua::offer), which tells the new address, too.
+    /// is registered along that way is bound anew, and what has failed is tried at once, since the network may have been the
+    /// reason. Calls need an [offer](Ua::offer), which tells the new address, too.
     pub fn handle_address_change(&mut self, now: Instant, remote: SocketAddr) {
         let mut moved = Vec::new();
         for (id, account) in &mut self.accounts {
             let is_wanted = account.is_wanted;
             for (place, flow) in account.flows.iter_mut().enumerate() {
                 let goes_there = |route: &Route| route.target.remote() == remote;
-                if is_wanted && flow.route.as_ref().is_some_and(goes_there) {
+                let has_moved = flow.route.as_ref().is_some_and(goes_there);
+                let has_failed = flow.state == FlowState::Failed && flow.due.is_some();
+                if is_wanted && (has_moved || has_failed) {
                     // Another way is asked for, and that one is kept alive.
-                    (flow.route, flow.keep_alive) = (None, None);
+                    (flow.route, flow.keep_alive, flow.due) = (None, None, None);
+                    flow.was_too_brief = false;
                     moved.push((*id, place));
                 }
             }
         }
         for (account, flow) in moved {
+            let register = Register {
+                account,
+                flow,
+                ask: Ask::Bind,
+            };
+            // What left from the address before may never be answered, and says nothing any more.
+            self.sent
+                .retain(|_, sent| sent.purpose != Purpose::Register(register));
             self.ask_registrar(now, account, flow, Ask::Bind);
         }
     }

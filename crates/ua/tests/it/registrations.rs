@@ -1,6 +1,7 @@
 //! Registrations: with a password, renewed, taken back, tried again.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -205,6 +206,55 @@ fn another_address_of_ours_takes_the_place_of_the_one_that_is_bound() {
     network.run(590 * SECOND);
     let last = network.requests(Method::Register);
     assert_eq!(last.last().unwrap().text_values(Name::Contact).count(), 1);
+}
+
+/// An address that Alice's host gets.
+const MOVED: ([u8; 4], u16) = ([10, 0, 0, 77], 5060);
+
+/// A registrar that hears nobody but Alice at her other address.
+fn hears_from_elsewhere() -> Script {
+    let there = SocketAddr::from(MOVED).to_string();
+    Box::new(move |request| {
+        let contact = request.header(Name::Contact).unwrap_or_default();
+        match contact.contains(&there) {
+            true => vec![granted(request, 600)],
+            false => Vec::new(),
+        }
+    })
+}
+
+fn move_alice(network: &mut Network, alice: Phone) {
+    network.moved.insert(alice.address, MOVED.into());
+    let registrar = ([10, 0, 0, 3], 5060).into();
+    network.with(alice, |ua, now| ua.handle_address_change(now, registrar));
+}
+
+#[test]
+fn what_was_sent_from_the_address_before_is_not_waited_for() {
+    let (mut network, alice) = registering(hears_from_elsewhere(), None);
+    network.run(5 * SECOND);
+    move_alice(&mut network, alice);
+    // The first REGISTER would have failed after 32 s.
+    network.run(60 * SECOND);
+    let registered = RegistrationState::Registered {
+        expires: 600,
+        flows: 1,
+    };
+    assert_eq!(states(&network, alice), [registered]);
+}
+
+#[test]
+fn what_has_failed_is_tried_at_once_from_another_address() {
+    let (mut network, alice) = registering(hears_from_elsewhere(), None);
+    network.run(33 * SECOND);
+    assert_eq!(states(&network, alice).len(), 1, "it has failed");
+    move_alice(&mut network, alice);
+    network.run(SECOND);
+    let registered = RegistrationState::Registered {
+        expires: 600,
+        flows: 1,
+    };
+    assert_eq!(states(&network, alice).last(), Some(&registered));
 }
 
 #[test]

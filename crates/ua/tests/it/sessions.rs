@@ -1,9 +1,10 @@
 //! Other sessions in a call: hold, glare, refreshes; keys.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sip::{Method, Name};
-use ua::{EndReason, UaConfig, UaEvent};
+use ua::{EndReason, Ua, UaConfig, UaEvent};
 
 use crate::network::{Network, offer, two};
 
@@ -101,6 +102,37 @@ fn offers_of_both_sides_at_once_are_made_one_after_the_other() {
     assert!(pending.count() >= 2);
 }
 
+#[test]
+fn an_offer_that_waits_is_written_anew_after_that_of_the_other_side() {
+    let (mut network, alice, bob) = two(2);
+    let (outgoing, incoming) = network.connect(alice, bob);
+    let anew = |ua: &mut Ua| ua.replace_offer(outgoing, offer("hers anew"));
+    network
+        .with(alice, |ua, now| ua.offer(now, outgoing, offer("hers")))
+        .unwrap();
+    network
+        .with(bob, |ua, now| ua.offer(now, incoming, offer("his")))
+        .unwrap();
+    assert!(anew(network.ua(alice)).is_err(), "it is under way");
+    // Bob, whose call it is not, is the first to offer again.
+    for _ in 0..300 {
+        network.run(SECOND / 50);
+        let answered = network.with(alice, |ua, now| {
+            ua.answer_offer(now, outgoing, offer("answer"))
+        });
+        if answered.is_ok() {
+            anew(network.ua(alice)).unwrap();
+        }
+        let _ = network.with(bob, |ua, now| {
+            ua.answer_offer(now, incoming, offer("answer"))
+        });
+    }
+    let invites = network.requests(Method::Invite);
+    let bodies: Vec<&[u8]> = invites.iter().map(|invite| invite.body()).collect();
+    let (his, hers) = (offer("his"), offer("hers anew"));
+    assert_eq!(bodies[bodies.len() - 2..], [&his[..], &hers[..]]);
+}
+
 fn timed() -> UaConfig {
     UaConfig {
         session_interval: 90 * SECOND,
@@ -163,6 +195,33 @@ fn an_answer_that_nobody_acknowledges_ends_the_call() {
 }
 
 #[test]
+fn a_call_that_rang_when_the_address_changed_goes_on_at_the_new_one() {
+    let (mut network, alice, bob) = two(8);
+    let to = crate::network::uri_of(bob);
+    let outgoing = network.with(alice, |ua, now| {
+        ua.dial(now, alice.account, &to, offer("offer"))
+    });
+    network.run(SECOND);
+    let incoming = network.incoming(bob);
+    let moved = SocketAddr::from(([10, 0, 0, 77], 5060));
+    network.moved.insert(bob.address, moved);
+    let ua = network.ua(bob);
+    ua.replace_address(bob.address.ip(), moved.ip());
+    network
+        .with(bob, |ua, now| ua.answer(now, incoming, offer("answer")))
+        .unwrap();
+    network.run(SECOND);
+    network
+        .with(alice, |ua, now| ua.hang_up(now, outgoing))
+        .unwrap();
+    network.run(SECOND);
+    assert_eq!(network.end_of(bob, incoming), Some(&EndReason::Remote));
+    let byes = network.requests(Method::Bye);
+    let uri = byes[0].request_uri().unwrap();
+    assert!(uri.contains(&moved.to_string()), "{uri}");
+}
+
+#[test]
 fn a_key_is_told_by_info() {
     let (mut network, alice, bob) = two(6);
     let (outgoing, incoming) = network.connect(alice, bob);
@@ -175,4 +234,31 @@ fn a_key_is_told_by_info() {
         key: '#',
     };
     assert_eq!(network.of(bob).last(), Some(&&key));
+}
+
+#[test]
+fn an_offer_that_finds_no_way_can_be_made_again() {
+    let (mut network, alice, bob) = two(7);
+    let (outgoing, incoming) = network.connect(alice, bob);
+    network.with(alice, |ua, now| {
+        ua.offer(now, outgoing, offer("hold")).unwrap();
+        let query = ua.poll_query().unwrap();
+        ua.handle_route(now, query.id, None);
+    });
+    network.run(SECOND);
+    let refused = UaEvent::OfferRefused {
+        call: outgoing,
+        status: 503,
+    };
+    assert!(network.of(alice).contains(&&refused));
+    assert_eq!(network.end_of(alice, outgoing), None);
+    network
+        .with(alice, |ua, now| ua.offer(now, outgoing, offer("hold")))
+        .unwrap();
+    network.run(SECOND);
+    let offered = UaEvent::Offer {
+        call: incoming,
+        description: offer("hold"),
+    };
+    assert!(network.of(bob).contains(&&offered));
 }
