@@ -30,11 +30,12 @@ pub fn format_share(some: u64, all: u64, what: &str) -> String {
     if some == 0 {
         return format!("none of {} {what}", format_count(all));
     }
-    // One in a million is not 0.00 %.
+    // One in a million is not 0.00 %, and all but one are not 100.0 %.
     let percent = 100.0 * some as f64 / all.max(1) as f64;
-    let percent = match percent < 0.01 {
-        true => "less than 0.01".to_owned(),
-        false => format_number(percent, if percent < 1.0 { 2 } else { 1 }),
+    let percent = match percent {
+        ..0.01 => "less than 0.01".to_owned(),
+        99.95.. if some < all => "more than 99.9".to_owned(),
+        _ => format_number(percent, if percent < 1.0 { 2 } else { 1 }),
     };
     let [some, all] = [some, all].map(format_count);
     format!("{some} of {all} {what} ({percent} %)")
@@ -77,6 +78,12 @@ mod tests {
                 1_000_000,
                 "1 of 1,000,000 calls failed (less than 0.01 %)",
             ),
+            (
+                999_999,
+                1_000_000,
+                "999,999 of 1,000,000 calls failed (more than 99.9 %)",
+            ),
+            (999, 1_000, "999 of 1,000 calls failed (99.9 %)"),
             (4, 4, "4 of 4 calls failed (100.0 %)"),
         ] {
             assert_eq!(format_share(some, all, "calls failed"), shown);

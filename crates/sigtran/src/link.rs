@@ -177,17 +177,18 @@ async fn transmit(
             // They share packets and calls to the kernel.
             let (taken, refused) = association.try_send_all(due.iter().map(Waiting::outgoing));
             due.drain(..taken);
+            untaken.fetch_sub(before - due.len(), Ordering::AcqRel);
             match (refused, due.pop_front()) {
                 (Some(SendError::BufferFull), Some(first)) => {
                     let (info, bytes) = first.outgoing();
                     if association.send(info, bytes).await.is_err() {
                         return;
                     }
+                    untaken.fetch_sub(1, Ordering::AcqRel);
                 }
                 (Some(_), _) => return,
                 (None, _) => {}
             }
-            untaken.fetch_sub(before - due.len(), Ordering::AcqRel);
         }
         let is_relaxed = untaken.load(Ordering::Acquire) < SEND_QUEUE / 4;
         if is_relaxed && is_congested.swap(false, Ordering::Relaxed) {

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use m3ua::{AsState, AspState};
 use metrics_listener::{Document, Labels, Metrics, Observed, Page, SctpAssociation, used, write};
-use report::{Cell, Column, Period, Row, Section, Table};
+use report::{Cell, Column, Period, Row, Section, Stopwatch, Table};
 use sctp_net::Association;
 
 use crate::configuration::Names;
@@ -24,7 +24,7 @@ const REFRESH: u32 = 5;
 pub struct Observer {
     handle: Handle,
     names: Arc<Names>,
-    started: SystemTime,
+    watched: Stopwatch,
 }
 
 impl Observer {
@@ -33,7 +33,7 @@ impl Observer {
         Observer {
             handle: process.handle(),
             names,
-            started: SystemTime::now(),
+            watched: Stopwatch::start(),
         }
     }
 
@@ -49,10 +49,7 @@ impl Observer {
 
     /// Since when it has been watched.
     fn uptime(&self) -> Period {
-        Period {
-            began: self.started,
-            lasted: self.started.elapsed().unwrap_or_default(),
-        }
+        self.watched.period()
     }
 
     async fn exposition(&self) -> Result<Exposition, Stopped> {
@@ -68,7 +65,7 @@ impl Observer {
             status,
             associations,
             associations_left_out,
-            started: self.started,
+            started: self.uptime().began,
         })
     }
 }
@@ -142,7 +139,7 @@ impl Metrics for Exposition {
         self.messages(page)?;
         page.gauge(
             "tandem_m3ua_left_out",
-            "Application servers and memberships of peers in them that are not shown",
+            "Application servers, memberships of peers in them, and destinations that are not listed",
             self.status.left_out as f64,
         )?;
         page.sctp(&self.associations, self.associations_left_out)?;
@@ -332,16 +329,16 @@ fn html(status: &Status, uptime: Period) -> String {
 fn headline(status: &Status) -> String {
     let peers = &status.peers;
     let connected = peers.iter().filter(|peer| peer.association.is_some());
-    let servers = status.application_servers.iter();
-    let states: Vec<AsState> = servers.filter_map(|server| server.state).collect();
-    let active = states.iter().filter(|state| **state == AsState::Active);
+    let (active, all) = (
+        status.active_application_servers,
+        status.application_servers_with_asps,
+    );
     let mut headline = format!(
         "{} of {} peers are connected",
         connected.count(),
         peers.len()
     );
-    if !states.is_empty() {
-        let (active, all) = (active.count(), states.len());
+    if all > 0 {
         headline.push_str(&format!(
             "; {active} of {all} application servers are active"
         ));

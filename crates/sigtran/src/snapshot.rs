@@ -28,6 +28,9 @@ pub(crate) struct Snapshot {
     /// By number.
     pub(crate) peers: Vec<PeerSnapshot>,
     pub(crate) application_servers: Vec<ServerSnapshot>,
+    /// Application servers whose ASPs are peers, and those of them that are active: all, listed or not.
+    pub(crate) with_asps: usize,
+    pub(crate) active: usize,
     /// Application servers and memberships beyond those.
     pub(crate) left_out: usize,
     pub(crate) networks: Vec<Network>,
@@ -97,9 +100,19 @@ impl Snapshot {
         });
         let application_servers = listed.collect();
         left_out += servers.count();
+        let (mut with_asps, mut active) = (0, 0);
+        for number in engine.application_servers() {
+            let config = engine.application_server(number);
+            if config.is_some_and(|it| it.served_by != ServedBy::Us) {
+                with_asps += 1;
+                active += usize::from(engine.as_state(number) == AsState::Active);
+            }
+        }
         Snapshot {
             peers,
             application_servers,
+            with_asps,
+            active,
             left_out,
             networks: engine.networks().to_vec(),
             reachability: engine.reachability(),

@@ -18,6 +18,10 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// Application servers, configured and registered.
     pub application_servers: Vec<ApplicationServerStatus>,
+    /// Application servers whose ASPs are peers, listed or not.
+    pub application_servers_with_asps: usize,
+    /// How many of them are active.
+    pub active_application_servers: usize,
     /// Destinations that have routes.
     pub destinations: Vec<DestinationStatus>,
     /// How many destinations there are, by how they are reached.
@@ -141,6 +145,8 @@ impl Status {
     /// Puts a snapshot into words.
     pub(crate) fn of(snapshot: &Snapshot, names: &Names) -> Status {
         let mut status = Status {
+            application_servers_with_asps: snapshot.with_asps,
+            active_application_servers: snapshot.active,
             congested_destinations: snapshot.congested_destinations,
             left_out: snapshot.left_out,
             relayed: snapshot.statistics.relayed,

@@ -1,8 +1,8 @@
 //! Results as a page.
 
 use report::{
-    Axis, Colour, Machine, Page, Period, Plot, Provenance, Section, Series, format_milliseconds,
-    format_share,
+    Axis, Colour, Machine, Page, Period, Plot, Provenance, Section, Series, format_count,
+    format_milliseconds, format_share,
 };
 
 use crate::condition::Condition;
@@ -77,8 +77,15 @@ pub fn page(
 /// How much was lost, and how long a round trip took.
 fn headline(runs: &[&RunResult]) -> String {
     let sum = |of: fn(&RunResult) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
-    let (lost, sent) = (sum(|run| run.lost), sum(|run| run.sent));
-    let mut headline = format_share(lost, sent, "packets were lost");
+    let mut headline = String::new();
+    if runs.iter().any(|run| run.interrupted) {
+        headline.push_str("interrupted; ");
+    }
+    headline.push_str(&losses(
+        sum(|run| run.sent),
+        sum(|run| run.refused),
+        sum(|run| run.lost),
+    ));
     let medians = runs.iter().filter_map(|run| run.round_trip.p50);
     let shortest = medians.clone().min_by(f64::total_cmp);
     let longest = medians.max_by(f64::total_cmp);
@@ -93,6 +100,19 @@ fn headline(runs: &[&RunResult]) -> String {
         headline.push_str("; the sender did not keep its schedule");
     }
     headline
+}
+
+/// What became of packets. Those that our own system has refused have not left, and are not lost.
+fn losses(made: u64, refused: u64, lost: u64) -> String {
+    let mut text = match made.saturating_sub(refused) {
+        0 => "no packet was sent".to_owned(),
+        sent => format_share(lost, sent, "packets were lost"),
+    };
+    if refused > 0 {
+        let refused = format_count(refused);
+        text.push_str(&format!("; the sender's own system refused {refused}"));
+    }
+    text
 }
 
 fn has_sizes(conditions: &[Condition]) -> bool {
@@ -149,5 +169,30 @@ fn colour(encryption: Encryption) -> Colour {
         Encryption::Aes256Gcm => Colour::Green,
         Encryption::ChaCha20Poly1305 => Colour::Orange,
         Encryption::DesCfb => Colour::Purple,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_did_not_leave_are_not_lost() {
+        for (counts, said) in [
+            ((1_000, 0, 0), "none of 1,000 packets were lost"),
+            ((1_000, 0, 12), "12 of 1,000 packets were lost (1.2 %)"),
+            (
+                (1_100, 100, 12),
+                "12 of 1,000 packets were lost (1.2 %); the sender's own system refused 100",
+            ),
+            (
+                (7, 7, 0),
+                "no packet was sent; the sender's own system refused 7",
+            ),
+            ((0, 0, 0), "no packet was sent"),
+        ] {
+            let (made, refused, lost) = counts;
+            assert_eq!(losses(made, refused, lost), said);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use report::format_number;
 
 use super::Measurement;
+use super::table::decimals_of;
 
 /// How many calls a second each transport completed at the highest loss at which several ran, the most first; before
 /// that, what went wrong.
@@ -15,7 +16,7 @@ pub(super) fn headline(runs: &[Measurement], planned: usize) -> String {
         ));
     }
     let failed = runs.iter().filter_map(Measurement::failed_without_loss);
-    parts.extend(failed.map(|line| format!("without loss, {line}")));
+    parts.extend(failed.map(|line| format!("failed without loss: {line}")));
     parts.extend(comparison(runs));
     parts.join("; ")
 }
@@ -39,7 +40,7 @@ fn comparison(runs: &[Measurement]) -> Option<String> {
     let rates: Vec<String> = rates.collect();
     Some(format!(
         "calls completed a second at {} % packet loss: {}",
-        format_number(loss, if loss.fract() == 0.0 { 0 } else { 1 }),
+        format_number(loss, decimals_of(loss)),
         rates.join(", ")
     ))
 }
@@ -95,7 +96,9 @@ mod tests {
         runs[1].failed = 2;
         assert_eq!(
             headline(&runs, 7),
-            format!("interrupted after 5 of 7 runs; without loss, TCP: 2 of 9 calls; {compared}")
+            format!(
+                "interrupted after 5 of 7 runs; failed without loss: TCP: 2 of 9 calls; {compared}"
+            )
         );
     }
 
@@ -103,11 +106,11 @@ mod tests {
     fn one_transport_is_told_at_its_highest_loss() {
         let runs = [
             run(Transport::Udp, 0.0, 3000.4),
-            run(Transport::Udp, 0.5, 80.0),
+            run(Transport::Udp, 0.25, 80.0),
         ];
         assert_eq!(
             headline(&runs, 2),
-            "calls completed a second at 0.5 % packet loss: 80.0 over UDP"
+            "calls completed a second at 0.25 % packet loss: 80.0 over UDP"
         );
         assert_eq!(headline(&[], 2), "interrupted after 0 of 2 runs");
     }

@@ -114,7 +114,7 @@ fn cells(run: &Measurement, udp_at_5_percent: Option<f64>) -> Vec<Cell> {
 }
 
 /// Decimals with which a percentage such as 0.5 is shown in full.
-fn decimals_of(percent: f64) -> u8 {
+pub(super) fn decimals_of(percent: f64) -> u8 {
     (0..3)
         .find(|decimals| {
             let scaled = percent * 10f64.powi(i32::from(*decimals));

@@ -3,15 +3,20 @@
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
+use std::time::Duration;
 
 /// Commands that wait to be written to one generator: those of some seconds, while it is about to start.
 const MOST_WAITING: usize = 10_000;
 
+/// How long the end waits for what is not written yet: a generator that reads slowly holds nobody up for longer.
+const FINISH_WITHIN: Duration = Duration::from_secs(5);
+
 /// Writes commands to one generator, in order.
 pub(super) struct CommandWriter {
     commands: SyncSender<Vec<u8>>,
-    thread: JoinHandle<Option<TcpStream>>,
+    /// When the thread has done what it could: the connection, if there was one.
+    ended: Receiver<Option<TcpStream>>,
 }
 
 impl CommandWriter {
@@ -21,20 +26,26 @@ impl CommandWriter {
         failed: impl FnOnce(io::Error) + Send + 'static,
     ) -> io::Result<CommandWriter> {
         let (commands, waiting) = sync_channel(MOST_WAITING);
+        let (end, ended) = sync_channel(1);
         let thread = thread::Builder::new().name("twin-writer".to_owned());
-        let thread = thread.spawn(move || match open() {
-            Ok(mut stream) => {
-                if let Err(error) = write(&mut stream, &waiting) {
-                    failed(error);
+        thread.spawn(move || {
+            let stream = match open() {
+                Ok(mut stream) => {
+                    if let Err(error) = write(&mut stream, &waiting) {
+                        failed(error);
+                    }
+                    Some(stream)
                 }
-                Some(stream)
-            }
-            Err(error) => {
-                failed(error);
-                None
-            }
+                Err(error) => {
+                    failed(error);
+                    None
+                }
+            };
+            drop(waiting);
+            // Nobody may wait for it.
+            end.send(stream).ok();
         })?;
-        Ok(CommandWriter { commands, thread })
+        Ok(CommandWriter { commands, ended })
     }
 
     /// Queues the octets of a command. One that has failed has said so, and takes what comes without a word.
@@ -51,10 +62,10 @@ impl CommandWriter {
         }
     }
 
-    /// Writes what waits, and closes the connection.
+    /// Writes what waits, for some seconds, and closes the connection.
     pub(super) fn finish(self) {
         drop(self.commands);
-        if let Ok(Some(stream)) = self.thread.join() {
+        if let Ok(Some(stream)) = self.ended.recv_timeout(FINISH_WITHIN) {
             // Whoever reads from it ends, too.
             stream.shutdown(std::net::Shutdown::Both).ok();
         }

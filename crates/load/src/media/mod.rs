@@ -29,13 +29,13 @@
 //! source (SSRC). A peer that names its source in its description (`a=ssrc`, as ours does) is known by
 //! that; packets of our own that come back are known by their source, too; any other source belongs to the
 //! call whose description named the address it comes from. Where several such calls name one address, a new
-//! source goes to the one that has waited longest, or with SRTP to the one with whose keys its packet is authentic: without, sums are
-//! right, and single calls may be exchanged.
+//! source goes to the one that has waited longest: sums are right then, single calls may be exchanged. With SRTP it goes to the one
+//! with whose keys its packet is authentic.
 //! Packets from an address that no description has named are strays, and counted.
 //!
-//! Whose packet it is, is told by what SRTP leaves in clear. In a call with keys ([`SrtpKeys`]) a packet that is not
-//! authentic counts as rejected, and as nothing else. Whom a report is about is encrypted: one of a source that is not named
-//! and has sent no sound is a stray.
+//! What SRTP leaves in the clear tells whose packet it is. In a call with keys ([`SrtpKeys`]) a packet that is not authentic
+//! counts as rejected, and as nothing else. SRTCP encrypts whom a report is about, so a report is a stray if its sender is not
+//! named in a description and has sent no sound.
 //!
 //! # What is measured
 //!

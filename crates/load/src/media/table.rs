@@ -45,7 +45,7 @@ struct Slot {
 struct Claims {
     /// How many there are.
     calls: usize,
-    /// Those that have heard nobody yet, the oldest first; some may be over.
+    /// Those that have heard nobody yet, the oldest first, behind them those whose keys were tried in vain; some may be over.
     waiting: VecDeque<CallId>,
     /// Who was given a source last.
     last: Option<CallId>,
@@ -229,9 +229,8 @@ impl Table {
             }
             others.push(oldest);
         }
-        for call in others.into_iter().rev() {
-            claims.waiting.push_front(call);
-        }
+        // Next time they are tried behind all others: calls that hear nothing keep no other from its source.
+        claims.waiting.extend(others);
         // With one call at the address there is no doubt: its peer goes on as another source.
         let found = found.or(claims.last.filter(|_| claims.calls == 1));
         claims.last = found.or(claims.last);

@@ -572,3 +572,20 @@ fn keys_tell_whose_a_source_is() {
     }
     assert_eq!(network.hosts[1].media.counters().strays.media, 0);
 }
+
+/// However many calls that hear nothing are older than one whose peer begins to play.
+#[test]
+fn calls_that_hear_nothing_keep_no_other_from_its_source() {
+    let mut network = Network::new(fine);
+    let calls: Vec<_> = (1..=80)
+        .map(|number| network.protected_call([Mode::Sink, Mode::Sink], false, keys_of_call(number)))
+        .collect();
+    let last = calls[79];
+    let sound = Arc::new(Recording::sound(&[0x55; 1600], 0, Some(1)).unwrap());
+    network.hosts[0].media.play(network.now, last[0], sound);
+    network.run(Duration::from_secs(1));
+    // Its first packet is tried with the keys of others only.
+    assert_eq!(network.hosts[1].media.counters().strays.media, 1);
+    let [_, callee] = network.end(last);
+    assert_eq!((callee.received, callee.rejected), (9, 0), "{callee:?}");
+}

@@ -89,8 +89,9 @@ fn other(record: &Record, columns: usize) -> Result<String, fmt::Error> {
             }
             (_, Value::Payload(payload)) => format!("{key_words} {}", Escaped(payload)),
         };
-        let needed = 2 + field.trim_end().chars().count();
-        if width + needed > columns && width > INDENT {
+        // A flag that is not set is a gap, and begins no line.
+        let shown = field.trim_end().chars().count();
+        if shown > 0 && width + 2 + shown > columns && width > INDENT {
             line.truncate(line.trim_end().len());
             write!(line, "\n{:INDENT$}{field}", "")?;
             width = INDENT + field.chars().count();
@@ -228,6 +229,23 @@ mod tests {
         );
         for field in ["one 0.123456 ms", "five 0.123456", "seven 0.123456"] {
             assert!(shown.contains(field), "{shown}");
+        }
+    }
+
+    #[test]
+    fn no_line_begins_with_a_flag_that_is_not_set() {
+        let record = Record::report("path")
+            .about(subject(1))
+            .with("one", "0.123456")
+            .with("is_not_set", "false")
+            .with("two", "0.123456");
+        let record = &record;
+        for columns in 40..120 {
+            let shown = ForPeople { record, columns }.to_string();
+            for line in shown.lines().skip(1) {
+                let rest = line.strip_prefix("    ").expect("it is set in");
+                assert!(rest.starts_with(char::is_alphabetic), "{columns}: {shown}");
+            }
         }
     }
 

@@ -199,6 +199,8 @@ async fn metrics_status_and_page_of_a_gateway() {
     assert_eq!(at("/peers/1/states/0/state"), "ASP-ACTIVE");
     assert_eq!(at("/application_servers/0/state"), "AS-PENDING");
     assert_eq!(at("/application_servers/0/waiting"), 1);
+    assert_eq!(at("/application_servers_with_asps"), 2);
+    assert_eq!(at("/active_application_servers"), 1);
     assert_eq!(at("/destinations/0/destination"), "0-0-1");
     assert_eq!(at("/destinations/0/via/0/0"), "first");
     assert_eq!(at("/traffic/0/received"), 4);
@@ -208,7 +210,14 @@ async fn metrics_status_and_page_of_a_gateway() {
         head.contains("text/html") && head.contains("refresh: 5"),
         "{head}"
     );
-    for text in ["AS-PENDING", "second ASP-ACTIVE", "other", "no_route"] {
+    let headline = "1 of 2 peers are connected; 1 of 2 application servers are active.";
+    for text in [
+        headline,
+        "AS-PENDING",
+        "second ASP-ACTIVE",
+        "other",
+        "no_route",
+    ] {
         assert!(page.contains(text), "{text}: {page}");
     }
     assert_eq!(get(address, "/healthz").await.1, "ok\n");

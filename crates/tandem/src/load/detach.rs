@@ -31,12 +31,12 @@ pub(super) fn start() -> anyhow::Result<ExitCode> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    // Nobody sees what it says: a run that cannot begin, as there is no such scenario, is told here.
+    // Nobody sees what it says: a run that cannot begin, as there is no such scenario or the port is taken, is told here.
     let by = Instant::now() + BEGINNING;
     while Instant::now() < by {
         if let Some(status) = child.try_wait()? {
             ensure!(
-                !matches!(status.code(), Some(2 | 255)),
+                !matches!(status.code(), Some(2 | 254 | 255)),
                 "the run in the background has failed at once: without --detach it says why"
             );
             break;

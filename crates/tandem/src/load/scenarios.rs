@@ -35,11 +35,11 @@ pub(super) struct SippOptions {
           requires = "scenario", help_heading = "Calls")]
     variable: Vec<String>,
 
-    /// How long SIPp's scenarios wait for a message where they do not say it (SIPp: -recv_timeout)
+    /// How long SIPp's scenarios wait for a message for which they name no time (SIPp: -recv_timeout)
     #[arg(long, value_name = "TIME", value_parser = positive_duration, requires = "scenario", help_heading = "Calls")]
     receive_timeout: Option<Duration>,
 
-    /// SIPp's scenarios answer INFO, NOTIFY, OPTIONS and UPDATE that they do not expect (SIPp: -aa)
+    /// Answer INFO, NOTIFY, OPTIONS and UPDATE that a scenario of SIPp's does not expect with 200 (SIPp: -aa)
     #[arg(long, requires = "scenario", help_heading = "Calls")]
     auto_answer: bool,
 }

@@ -110,10 +110,12 @@ async fn run(
     let measured = measure(&config, &server, interrupts, |stage| progress.line(stage)).await;
     progress.end();
     server.end().await;
+    // What the capture lacks is told of a measurement that failed, too.
+    let captured = pcap::finish(config.carrier.tap.as_ref());
     let measured = measured?;
     print(&measured.to_terminal(width()));
     let mut written = Written::default();
-    written.check(pcap::finish(config.carrier.tap.as_ref()));
+    written.check(captured);
     if let Some(path) = &common.json {
         written.write("Results as JSON", path, measured.to_json());
     }

@@ -90,10 +90,12 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     .await;
     progress.end();
     server.end().await;
+    // What the capture lacks is told of a measurement that failed, too.
+    let captured = pcap::finish(config.carrier.tap.as_ref());
     let swept = swept?;
     print(&swept.to_terminal(width()));
     let mut written = Written::default();
-    written.check(pcap::finish(config.carrier.tap.as_ref()));
+    written.check(captured);
     let page = swept.to_html(&command_line());
     written.write("Page with plots", &arguments.html, anyhow::Ok(page));
     if let Some(path) = &arguments.json {

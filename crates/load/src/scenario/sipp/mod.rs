@@ -642,7 +642,9 @@ fn statuses(element: &Element<'_>, posix: &str) -> Vec<RangeInclusive<u16>> {
         }
     }
     if ranges.is_empty() {
-        element.remark(format_args!("response=\"{posix}\" means no status from 100 to 699"));
+        element.remark(format_args!(
+            "response=\"{posix}\" means no status from 100 to 699"
+        ));
     }
     ranges
 }

@@ -1,4 +1,4 @@
-//! The options of SIPp, which `docs/scenarios.md` says what they are here.
+//! The options of SIPp: `docs/scenarios.md` says of each what it is here.
 
 use std::collections::BTreeSet;
 use std::process::Command;

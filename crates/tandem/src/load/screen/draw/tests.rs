@@ -93,7 +93,9 @@ fn a_large_terminal_has_more() {
         assert!(large.contains(said), "{said} in\n{large}");
     }
     // Each of the twelve seconds that are over.
-    let seconds = large.lines().filter(|line| line.contains("1,000    1,000 "));
+    let seconds = large
+        .lines()
+        .filter(|line| line.contains("1,000    1,000 "));
     assert_eq!(seconds.count(), 12, "{large}");
     // The panels end where their contents do: nearly all of the height is what happened over time.
     let top = large.lines().position(|line| line.contains("Over time"));

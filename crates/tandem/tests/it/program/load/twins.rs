@@ -272,12 +272,19 @@ fn a_run_in_the_background_is_left_to_itself() {
 
 #[test]
 fn a_run_that_cannot_begin_is_not_left_in_the_background() {
-    let output = tandem()
-        .args(["load", "calls", "-bg", "--via", "127.0.0.1"])
-        .args(["-sf", "there-is-no-such-scenario.xml"])
-        .output()
-        .expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(255), "{said}");
-    assert!(said.contains("without --detach"), "{said}");
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    for options in [
+        ["-sf", "there-is-no-such-scenario.xml", "-i", "127.0.0.1"],
+        ["-p", &port, "-i", "127.0.0.1"],
+    ] {
+        let output = tandem()
+            .args(["load", "calls", "-bg", "--via", "127.0.0.1"])
+            .args(options)
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(255), "{options:?}: {said}");
+        assert!(said.contains("without --detach"), "{said}");
+    }
 }
