@@ -33,8 +33,8 @@
 //! with whose keys its packet is authentic.
 //! Packets from an address that no description has named are strays, and counted.
 //!
-//! What SRTP leaves in the clear tells whose packet it is. In a call with keys ([`SrtpKeys`]) a packet that is not authentic
-//! counts as rejected, and as nothing else. SRTCP encrypts whom a report is about, so a report is a stray if its sender is not
+//! What SRTP leaves in the clear tells whose packet it is. In a call with keys ([`SrtpKeys`]) a packet of its source that is
+//! not authentic counts as rejected, and as nothing else; no other source becomes a call's by such a packet, which is a stray. SRTCP encrypts whom a report is about, so a report is a stray if its sender is not
 //! named in a description and has sent no sound.
 //!
 //! # What is measured
@@ -300,11 +300,11 @@ impl Media {
             self.counters.strays.malformed += 1;
             return;
         };
-        let Some(stream) = self.table.find(from, (ssrc, sequence), octets) else {
+        let Some((stream, opened)) = self.table.find(from, (ssrc, sequence), octets) else {
             self.counters.strays.media += 1;
             return;
         };
-        let Some(octets) = stream.open_rtp(octets) else {
+        let Some(octets) = opened else {
             return;
         };
         let Some(packet) = RtpPacket::read(&octets) else {
@@ -393,6 +393,7 @@ impl Media {
         let reporter = octets.get(4..8).and_then(|ssrc| ssrc.try_into().ok());
         let reporter = reporter.map(u32::from_be_bytes);
         let known = self.table.find_reported(from, reporter.into_iter());
+        let is_known = known.is_some();
         let opened = match known {
             Some(stream) => match stream.open_rtcp(octets) {
                 Some(opened) => opened,
@@ -401,7 +402,12 @@ impl Media {
             None => octets.into(),
         };
         let Some(compound) = Compound::read(&opened) else {
-            self.counters.strays.malformed += 1;
+            // What a stranger has encrypted cannot be read; each compound packet begins with a report (RFC 3550 section 6.1).
+            let begins_as_report = matches!(octets, [0x80..=0xbf, 200 | 201, ..]);
+            match reporter {
+                Some(_) if !is_known && begins_as_report => self.counters.strays.control += 1,
+                _ => self.counters.strays.malformed += 1,
+            }
             return;
         };
         let was_protected = matches!(opened, Cow::Owned(_));

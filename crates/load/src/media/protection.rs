@@ -6,8 +6,13 @@ use media::sdes::Crypto;
 use media::srtp::{MasterKey, Protector, SrtpError, Unprotector};
 use sip::sdp::SessionDescription;
 
+use super::remote::audio_of;
+
 /// Lines of `a=crypto` that are looked at.
 const MAX_LINES: usize = 32;
+
+/// Keys of each direction whose state is kept when others take their place; beyond, the oldest are forgotten.
+const MAX_CONTEXTS: usize = 32;
 
 /// The keys of both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,16 +46,12 @@ impl SrtpKeys {
     }
 }
 
-/// The lines of `a=crypto` of a description's audio that we support.
+/// The lines of `a=crypto` that we support, of the audio of a description that [`Remote`](super::Remote) reads.
 pub fn crypto_of(description: &[u8]) -> Vec<Crypto> {
     let Ok(description) = SessionDescription::read(description) else {
         return Vec::new();
     };
-    let mut sections = description.media().iter();
-    let audio = sections.find(|section| {
-        let line = section.media_line();
-        line.is_some_and(|line| line.kind == "audio" && line.port != 0)
-    });
+    let audio = audio_of(&description).map(|(section, _)| section);
     let attributes = audio.into_iter().flat_map(|section| section.attributes());
     attributes
         .filter(|attribute| attribute.name == "crypto")
@@ -69,16 +70,48 @@ pub(super) struct Protection {
     packet: Vec<u8>,
 }
 
-impl Protection {
-    pub(super) fn new(keys: SrtpKeys) -> Protection {
+/// The state of keys that a call does not use now. A key that is used again goes on where it was: indices that begin anew
+/// would encrypt other packets with the same key stream (RFC 3711 section 9.1).
+#[derive(Debug, Default)]
+pub(super) struct Contexts {
+    protectors: Vec<(MasterKey, Protector)>,
+    unprotectors: Vec<(MasterKey, Unprotector)>,
+}
+
+impl Contexts {
+    /// Keys are in use no more.
+    pub(super) fn keep(&mut self, protection: Protection) {
+        let SrtpKeys { send, receive } = protection.keys;
+        keep(&mut self.protectors, send, protection.protector);
+        keep(&mut self.unprotectors, receive, protection.unprotector);
+    }
+
+    /// Keys are in use from now on.
+    pub(super) fn protection(&mut self, keys: SrtpKeys) -> Protection {
+        let protector = take(&mut self.protectors, &keys.send);
+        let unprotector = take(&mut self.unprotectors, &keys.receive);
         Protection {
-            protector: Protector::new(&keys.send),
-            unprotector: Unprotector::new(&keys.receive),
+            protector: protector.unwrap_or_else(|| Protector::new(&keys.send)),
+            unprotector: unprotector.unwrap_or_else(|| Unprotector::new(&keys.receive)),
             keys,
             packet: Vec::new(),
         }
     }
+}
 
+fn keep<T>(contexts: &mut Vec<(MasterKey, T)>, key: MasterKey, context: T) {
+    if contexts.len() >= MAX_CONTEXTS {
+        contexts.remove(0);
+    }
+    contexts.push((key, context));
+}
+
+fn take<T>(contexts: &mut Vec<(MasterKey, T)>, key: &MasterKey) -> Option<T> {
+    let at = contexts.iter().position(|(kept, _)| kept == key)?;
+    Some(contexts.remove(at).1)
+}
+
+impl Protection {
     pub(super) fn keys(&self) -> &SrtpKeys {
         &self.keys
     }
@@ -113,13 +146,6 @@ impl Protection {
             into.extend_from_slice(&self.packet);
         }
         written
-    }
-
-    /// Whether the first packet of a source is authentic.
-    pub(super) fn accepts(&self, octets: &[u8]) -> bool {
-        let mut packet = octets.to_vec();
-        let mut unprotector = Unprotector::new(&self.keys.receive);
-        unprotector.unprotect_rtp(&mut packet).is_ok()
     }
 
     /// The packet of RTP in a packet of SRTP.
@@ -180,6 +206,49 @@ mod tests {
         assert_eq!(SrtpKeys::agreed(&offer, &[]), None);
     }
 
+    /// RFC 3711 section 9.1: no index of a key twice, whatever other keys there were.
+    #[test]
+    fn keys_that_are_used_again_go_on() {
+        let [one, other] = [1, 2].map(|octet| line(1, Suite::AesCm128HmacSha1_80, octet).key);
+        let keys = |send: &MasterKey, receive: &MasterKey| SrtpKeys {
+            send: send.clone(),
+            receive: receive.clone(),
+        };
+        let mut contexts = Contexts::default();
+        let mut protection = contexts.protection(keys(&one, &other));
+        let seal = |protection: &mut Protection, sequence: u16| {
+            let mut sealed = Vec::new();
+            protection.seal_rtp(&mut sealed, |octets| {
+                octets.extend([0x80, 0]);
+                octets.extend(sequence.to_be_bytes());
+                octets.extend([0; 8]);
+                octets.extend([0x55; 20]);
+            });
+            sealed
+        };
+        let first = seal(&mut protection, 7);
+        for sequence in [30_000, 60_000] {
+            seal(&mut protection, sequence);
+        }
+        // The other side's key alone changes, then there is none of ours, then another one.
+        for between in [Some(keys(&one, &one)), None, Some(keys(&other, &one))] {
+            contexts.keep(protection);
+            if let Some(between) = between {
+                let between = contexts.protection(between);
+                contexts.keep(between);
+            }
+            protection = contexts.protection(keys(&one, &other));
+        }
+        // The number has begun again.
+        assert_ne!(seal(&mut protection, 7), first);
+        for octet in 0..100 {
+            let key = line(1, Suite::AesCm128HmacSha1_80, octet).key;
+            let protection = contexts.protection(keys(&key, &key));
+            contexts.keep(protection);
+        }
+        assert_eq!(contexts.protectors.len(), MAX_CONTEXTS);
+    }
+
     #[test]
     fn lines_of_the_audio_alone_count() {
         let key = "inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz";
@@ -193,6 +262,13 @@ mod tests {
         let lines = crypto_of(description.as_bytes());
         let lines: Vec<_> = lines.iter().map(|one| (one.tag, one.key.suite())).collect();
         assert_eq!(lines, [(2, Suite::AesCm128HmacSha1_32)]);
+        // Media go to the audio whose profile is known: its lines count.
+        let feedback = format!(
+            "m=audio 6000 RTP/SAVPF 0\r\na=crypto:9 AES_CM_128_HMAC_SHA1_80 {key}\r\nm=audio 4000"
+        );
+        let description = description.replace("m=audio 4000", &feedback);
+        let lines = crypto_of(description.as_bytes());
+        assert_eq!(lines.iter().map(|one| one.tag).collect::<Vec<_>>(), [2]);
         assert!(crypto_of(b"hello").is_empty());
     }
 }

@@ -65,13 +65,7 @@ impl Remote {
     /// When there is no audio in it.
     pub fn read_any(description: &[u8], mux: bool) -> Result<(Remote, bool), RemoteError> {
         let description = SessionDescription::read(description)?;
-        let audio = description.media().iter().find_map(|section| {
-            let line = section.media_line()?;
-            let is_known = matches!(line.protocol, "RTP/AVP" | SECURE);
-            let fits = line.kind == "audio" && is_known && line.port != 0;
-            fits.then_some((section, line))
-        });
-        let (section, line) = audio.ok_or(RemoteError::NoAudio)?;
+        let (section, line) = audio_of(&description).ok_or(RemoteError::NoAudio)?;
         let ip = description
             .connection(section)
             .and_then(|connection| connection.ip())
@@ -98,6 +92,16 @@ impl Remote {
         };
         Ok((remote, codec.is_some()))
     }
+}
+
+/// The section of a description that is used: the first audio with a profile that we know and that was not refused.
+pub(super) fn audio_of(description: &SessionDescription) -> Option<(&Section, Media<'_>)> {
+    description.media().iter().find_map(|section| {
+        let line = section.media_line()?;
+        let is_known = matches!(line.protocol, "RTP/AVP" | SECURE);
+        let fits = line.kind == "audio" && is_known && line.port != 0;
+        fits.then_some((section, line))
+    })
 }
 
 /// Our description of a call's media: one codec, both ways, RTCP on the same port if the other side agrees,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::packet_batch::PacketBatch;
-use super::protection::{Protection, SrtpKeys};
+use super::protection::{Contexts, Protection, SrtpKeys};
 use super::remote::Remote;
 use super::report::MediaReport;
 use super::{Clip, Epoch, Mode, PACKET_TIME};
@@ -33,6 +33,8 @@ pub(super) struct Stream {
     pub(super) remote: Remote,
     /// Where there are keys, nothing goes out or is taken without.
     protection: Option<Box<Protection>>,
+    /// Of keys that were in use.
+    contexts: Contexts,
     /// Of the next packet, whatever plays it.
     sequence: u16,
     voice: Option<Voice>,
@@ -90,6 +92,7 @@ impl Stream {
             mode,
             remote,
             protection: None,
+            contexts: Contexts::default(),
             sequence: sequence >> 1,
             voice: None,
             has_stopped_sending: false,
@@ -119,9 +122,11 @@ impl Stream {
         keys: Option<SrtpKeys>,
     ) {
         self.remote = remote;
-        // Under the same keys numbers go on (RFC 4568 section 7.1.4).
         if !self.has_keys(keys.as_ref()) {
-            self.protection = keys.map(|keys| Box::new(Protection::new(keys)));
+            if let Some(protection) = self.protection.take() {
+                self.contexts.keep(*protection);
+            }
+            self.protection = keys.map(|keys| Box::new(self.contexts.protection(keys)));
         }
         self.report.is_protected |= self.protection.is_some();
         self.leave_source();
@@ -233,18 +238,17 @@ impl Stream {
         self.report.sent += 1;
     }
 
-    /// Whether the first packet of a source can be this call's.
-    pub(super) fn accepts(&self, octets: &[u8]) -> bool {
-        let protection = self.protection.as_deref();
-        protection.is_none_or(|protection| protection.accepts(octets))
+    /// The packet of RTP in what came; `None` where it is not authentic.
+    pub(super) fn try_rtp<'a>(&mut self, octets: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        match &mut self.protection {
+            Some(protection) => protection.open_rtp(octets).ok(),
+            None => Some(octets.into()),
+        }
     }
 
-    /// The packet of RTP in what came; `None`, and counted, where it is not authentic.
+    /// The same of a source that is the call's: it is counted where it is not authentic.
     pub(super) fn open_rtp<'a>(&mut self, octets: &'a [u8]) -> Option<Cow<'a, [u8]>> {
-        let Some(protection) = &mut self.protection else {
-            return Some(octets.into());
-        };
-        let opened = protection.open_rtp(octets).ok();
+        let opened = self.try_rtp(octets);
         self.report.rejected += u64::from(opened.is_none());
         opened
     }

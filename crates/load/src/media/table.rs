@@ -1,6 +1,7 @@
 //! Which call a packet belongs to.
 
-use std::collections::{HashMap, VecDeque};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use ahash::RandomState;
@@ -119,13 +120,15 @@ impl Table {
             None => {
                 let mut claims = self.claims.remove(&remote.rtp).unwrap_or_default();
                 claims.calls += 1;
-                // Those that are over leave here, so that only calls that last keep room.
-                while let Some(oldest) = claims.waiting.front().copied()
-                    && self.stream(oldest).is_none()
-                {
-                    claims.waiting.pop_front();
-                }
                 claims.waiting.push_back(call);
+                // Those that are over, have gone elsewhere or are there twice leave from time to time.
+                if claims.waiting.len() > 2 * claims.calls {
+                    let mut kept = BTreeSet::new();
+                    claims.waiting.retain(|one| {
+                        let waits = *one == call || self.is_waiting(*one, remote.rtp);
+                        waits && kept.insert(*one)
+                    });
+                }
                 self.claims.insert(remote.rtp, claims);
             }
         }
@@ -146,19 +149,24 @@ impl Table {
         stream
     }
 
-    /// The call that a data packet belongs to, which is of this source and has this sequence number.
-    pub(super) fn find(
+    /// The call that a data packet belongs to, which is of this source and has this sequence number, and the packet of RTP in
+    /// it: `None` where the call has rejected it, which changes nothing else.
+    pub(super) fn find<'a>(
         &mut self,
         from: SocketAddr,
         (ssrc, sequence): (u32, u16),
-        octets: &[u8],
-    ) -> Option<&mut Stream> {
-        let call = match self.theirs.get(&(from, ssrc)).copied() {
-            Some(call) => call,
-            None => self.newcomer(from, ssrc, octets)?,
+        octets: &'a [u8],
+    ) -> Option<(&mut Stream, Option<Cow<'a, [u8]>>)> {
+        let (call, opened) = match self.theirs.get(&(from, ssrc)).copied() {
+            Some(call) => (call, self.stream(call)?.open_rtp(octets)),
+            None => {
+                let (call, opened) = self.newcomer(from, ssrc, octets)?;
+                (call, Some(opened))
+            }
         };
         let stream = self.stream(call)?;
-        if stream.source().is_none_or(|source| source.ssrc != ssrc) {
+        let is_new = stream.source().is_none_or(|source| source.ssrc != ssrc);
+        if is_new && opened.is_some() {
             let before = stream.source().map(|source| (source.address, source.ssrc));
             stream.hear(from, ssrc, sequence);
             let remote = stream.remote;
@@ -170,7 +178,7 @@ impl Table {
             self.theirs.insert((from, ssrc), call);
             self.theirs.insert((remote.rtcp, ssrc), call);
         }
-        self.stream(call)
+        Some((self.stream(call)?, opened))
     }
 
     /// The call that a report belongs to: it is about one of these sources, of which the last is who
@@ -204,27 +212,47 @@ impl Table {
         self.ours.len() + self.theirs.len() + waiting.sum::<usize>()
     }
 
-    /// A source that is new: one of ours that comes back, or one that a call waits for. Where several do, keys tell which one.
-    fn newcomer(&mut self, from: SocketAddr, ssrc: u32, octets: &[u8]) -> Option<CallId> {
+    /// Whether a call's media have begun, and it has heard nobody from this address.
+    fn is_waiting(&mut self, call: CallId, from: SocketAddr) -> bool {
+        let stream = self.stream(call);
+        stream.is_some_and(|stream| stream.remote.rtp == from && stream.source().is_none())
+    }
+
+    /// The packet of RTP in what came from an address to which a call sends; `None` where it is not authentic.
+    fn open<'a>(
+        &mut self,
+        call: CallId,
+        from: SocketAddr,
+        octets: &'a [u8],
+    ) -> Option<(CallId, Cow<'a, [u8]>)> {
+        let stream = self.stream(call)?;
+        let is_its = stream.remote.rtp == from;
+        let opened = is_its.then(|| stream.try_rtp(octets)).flatten()?;
+        Some((call, opened))
+    }
+
+    /// A source that is new: one of ours that comes back, or one that a call waits for. Where there are keys, they tell which
+    /// call it is, and whether it is one at all.
+    fn newcomer<'a>(
+        &mut self,
+        from: SocketAddr,
+        ssrc: u32,
+        octets: &'a [u8],
+    ) -> Option<(CallId, Cow<'a, [u8]>)> {
         if let Some(call) = self.ours.get(&ssrc).copied() {
-            let stream = self.stream(call)?;
-            return (stream.remote.rtp == from).then_some(call);
+            return self.open(call, from, octets);
         }
         let mut claims = self.claims.remove(&from)?;
         let mut found = None;
-        let is_alone = claims.calls == 1;
         let mut others = Vec::new();
         while others.len() < MAX_TRIALS
             && let Some(oldest) = claims.waiting.pop_front()
         {
-            let Some(stream) = self.stream(oldest) else {
-                continue;
-            };
-            if stream.remote.rtp != from || stream.source().is_some() {
+            if !self.is_waiting(oldest, from) {
                 continue;
             }
-            if is_alone || stream.accepts(octets) {
-                found = Some(oldest);
+            found = self.open(oldest, from, octets);
+            if found.is_some() {
                 break;
             }
             others.push(oldest);
@@ -232,8 +260,14 @@ impl Table {
         // Next time they are tried behind all others: calls that hear nothing keep no other from its source.
         claims.waiting.extend(others);
         // With one call at the address there is no doubt: its peer goes on as another source.
-        let found = found.or(claims.last.filter(|_| claims.calls == 1));
-        claims.last = found.or(claims.last);
+        if found.is_none()
+            && claims.calls == 1
+            && let Some(last) = claims.last
+        {
+            found = self.open(last, from, octets);
+        }
+        let heard = found.as_ref().map(|(call, _)| *call);
+        claims.last = heard.or(claims.last);
         self.claims.insert(from, claims);
         found
     }

@@ -381,11 +381,14 @@ fn strangers_are_strays_and_room_is_bounded() {
     host.media.handle_packet(now, stranger, &octets);
     host.media.handle_packet(now, stranger, b"hello");
     host.media.handle_packet(now, stranger, &[0x80, 200, 0, 0]);
+    // What follows the reporter is encrypted, and so no report that can be read.
+    let encrypted = [0x81, 200, 0, 12, 1, 2, 3, 4, 0x9d, 0xe7, 0x01];
+    host.media.handle_packet(now, stranger, &encrypted);
     assert_eq!(
         host.media.counters().strays,
         Strays {
             media: 1,
-            control: 0,
+            control: 1,
             malformed: 2
         }
     );
@@ -588,4 +591,56 @@ fn calls_that_hear_nothing_keep_no_other_from_its_source() {
     assert_eq!(network.hosts[1].media.counters().strays.media, 1);
     let [_, callee] = network.end(last);
     assert_eq!((callee.received, callee.rejected), (9, 0), "{callee:?}");
+}
+
+/// With keys, whoever has the right address and not the keys becomes no call's source, before the first packet or later.
+#[test]
+fn a_forged_source_changes_nothing() {
+    for named in [true, false] {
+        let mut network = Network::new(fine);
+        let calls = network.protected_call([Mode::Talk, Mode::Sink], named, keys());
+        let from = network.hosts[0].rtp;
+        let own = network.hosts[0].media.ssrc(calls[0]).unwrap();
+        let forge = |network: &mut Network| {
+            for ssrc in [77, own] {
+                let mut octets = vec![0x80, 8, 0xff, 0xf0, 0, 0, 0, 0];
+                octets.extend(ssrc.to_be_bytes());
+                octets.extend([0; 170]);
+                network.hosts[1]
+                    .media
+                    .handle_packet(network.now, from, &octets);
+            }
+        };
+        forge(&mut network);
+        network.run(Duration::from_secs(1));
+        forge(&mut network);
+        network.run(Duration::from_millis(1_015));
+        let strays = network.hosts[1].media.counters().strays.media;
+        let [_, callee] = network.end(calls);
+        assert_eq!((callee.received, callee.expected), (100, 100), "{callee:?}");
+        // Those of a source that the call knows are its own.
+        assert_eq!(callee.rejected + strays, 4, "{callee:?}");
+        assert_eq!(strays, if named { 2 } else { 3 });
+    }
+}
+
+/// One call that hears nobody does not keep what is known of those that ended after it.
+#[test]
+fn calls_that_are_over_are_forgotten() {
+    let mut network = Network::new(fine);
+    let silent = network.call([Mode::Sink, Mode::Sink], false);
+    for _ in 0..1_000 {
+        let calls = network.call([Mode::Sink, Mode::Sink], false);
+        // It is told of the same address again.
+        for mode in [Mode::Sink, Mode::Echo] {
+            let mut remote = network.remote_of(1, calls[1], false);
+            remote.listens = mode == Mode::Echo;
+            let now = network.now;
+            let media = &mut network.hosts[0].media;
+            media.start(now, calls[0], mode, remote, None);
+        }
+        network.end(calls);
+        assert!(network.hosts[0].media.table.keys() < 20);
+    }
+    network.end(silent);
 }
