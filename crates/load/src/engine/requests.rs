@@ -13,6 +13,7 @@ use super::sending::Sent;
 use super::session::{Arrival, ServerState, Session, State};
 use super::steps::find_alternative;
 use super::time::{Moment, Time};
+use super::transmit_queue::TransmitQueue;
 use super::trigger::Trigger;
 use crate::record::{Failure, Outcome, Party};
 use crate::script::{Kind, Script, ScriptId};
@@ -335,6 +336,7 @@ impl Engine {
             // A script that has answered twice, as if the INVITE had forked, waits for an ACK to each.
             let is_second = script.is_strict()
                 && session.invite_server.has_cseq(request.cseq)
+                && is_of_last_answer(session, &self.transmits, request)
                 && self.is_expected(script, index, request);
             if !(is_second && self.offer(script, index, trigger)) {
                 self.counters.repeated += 1;
@@ -503,4 +505,13 @@ impl Engine {
             self.finish(script, index, Outcome::Failed(failure), trigger);
         }
     }
+}
+
+/// Whether an ACK can be for the last answer to the INVITE, where a script has written another one after an ACK: each has a tag
+/// of its own (RFC 3261 section 13.2.2.4).
+fn is_of_last_answer(session: &Session, transmits: &TransmitQueue, ack: &Received<'_>) -> bool {
+    let last = session.non_invite_server.last_response(transmits);
+    let last = Received::read(last).ok();
+    let last = last.filter(|last| last.cseq_method == Method::Invite);
+    last.is_none_or(|last| last.tag_of_to() == ack.tag_of_to())
 }

@@ -301,6 +301,8 @@ fn an_invite_may_be_answered_twice() {
     let first = alone.receive(&invite("a"))[0].clone();
     let second = alone.receive(&within(&first, Method::Ack, 7))[0].clone();
     assert_eq!(second.status(), Some(200));
+    // Again the ACK of the first one.
+    assert!(alone.receive(&within(&first, Method::Ack, 7)).is_empty());
     assert!(alone.call_records().is_empty());
     alone.receive(&within(&second, Method::Ack, 7));
     assert_eq!(outcome(&mut alone), Outcome::Completed);
