@@ -31,6 +31,9 @@ const LONGEST_ENCODING: usize = 64;
 const LONGEST_DESCRIPTION: usize = 16 * 1024;
 const MOST_UNREAD: usize = 64 << 20;
 
+/// Packets of one stream are never captured so much out of order.
+const ANOTHER_TIME: Duration = Duration::from_secs(10);
+
 /// Payload types of one stream that are named.
 const MOST_PAYLOAD_TYPES: usize = 4;
 
@@ -158,6 +161,8 @@ struct NamedCodec {
 #[derive(Debug)]
 struct Stream {
     seen: RtpStream,
+    /// When the latest packet but one came, and the longest gap up to it.
+    before: (Time, Duration),
     /// The file that it is followed in: another one may have the same packets.
     file: usize,
     reception: Reception,
@@ -398,6 +403,7 @@ impl Stream {
                 jitter: None,
                 longest_gap: Duration::ZERO,
             },
+            before: (event.time, Duration::ZERO),
             file: event.file,
             reception: Reception::new(clock_rate.unwrap_or(1), packet.sequence, true),
             has_clock: clock_rate.is_some(),
@@ -416,6 +422,11 @@ impl Stream {
             let separator = if self.seen.codec.is_empty() { "" } else { ", " };
             self.seen.codec = format!("{}{separator}{encoding}", self.seen.codec).into();
         }
+        // A packet that lies so far before the last one shows that another clock has written the last one's time.
+        if self.seen.latest.since(time) > ANOTHER_TIME {
+            (self.seen.latest, self.seen.longest_gap) = self.before;
+        }
+        self.before = (self.seen.latest, self.seen.longest_gap);
         self.seen.longest_gap = self.seen.longest_gap.max(time.since(self.seen.latest));
         self.seen.latest = self.seen.latest.max(time);
         let arrival = self.reception.counted(packet.sequence);

@@ -202,7 +202,7 @@ fn streams_have_losses_and_jitter() {
 
 /// Another clock has written the time of one packet.
 #[test]
-fn a_packet_of_another_time_is_no_jitter() {
+fn a_packet_of_another_time_is_no_jitter_and_no_gap() {
     let mut script = call();
     for number in 0..20_u16 {
         let time = match number {
@@ -220,6 +220,7 @@ fn a_packet_of_another_time_is_no_jitter() {
     };
     assert_eq!((stream.packets, stream.lost()), (20, 0));
     assert_eq!(stream.jitter, Some((Duration::ZERO, Duration::ZERO)));
+    assert_eq!(stream.longest_gap, Duration::from_millis(40));
 }
 
 #[test]
