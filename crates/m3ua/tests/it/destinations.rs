@@ -359,13 +359,11 @@ fn reachability_is_that_of_its_time() {
     );
 }
 
-/// However many ranges a message has, each finds the destinations inside without a look at all others.
-#[test]
-fn a_long_list_of_ranges_is_handled_soon() {
-    const COUNT: u32 = 16_000;
+/// How long messages with so many ranges take, each with a destination of as many.
+fn time_of_ranges(count: u32) -> Duration {
     const FIRST: u32 = 1 << 20;
     let (mut asp, [one, two]) = asp();
-    for number in 0..COUNT {
+    for number in 0..count {
         let route = Route {
             destination: single(FIRST + 4 * number),
             via: Via::Sg(SgId(number as usize % 2)),
@@ -373,7 +371,7 @@ fn a_long_list_of_ranges_is_handled_soon() {
         };
         asp.engine.add_route(NETWORK, route).expect("a route");
     }
-    let ranges: Vec<MaskedPointCode> = (0..COUNT)
+    let ranges: Vec<MaskedPointCode> = (0..count)
         .map(|number| MaskedPointCode {
             mask: 2,
             point_code: pc(FIRST + 4 * number),
@@ -383,9 +381,17 @@ fn a_long_list_of_ranges_is_handled_soon() {
     for sg in [one, two] {
         asp.take(sg, &duna(&ranges));
         asp.take(sg, &dava(&ranges));
-        asp.take(sg, &duna(&vec![region(FIRST); COUNT as usize]));
+        asp.take(sg, &duna(&vec![region(FIRST); count as usize]));
     }
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    begun.elapsed()
+}
+
+/// However many ranges a message has, each finds the destinations inside without a look at all others: eight times as many
+/// take about eight times as long, not 64 times. A machine that has something else to do may spoil some of the trials.
+#[test]
+fn a_long_list_of_ranges_is_handled_soon() {
+    let mut trials = (0..10).map(|_| (time_of_ranges(2_000), time_of_ranges(16_000)));
+    assert!(trials.any(|(few, many)| many < few * 24));
 }
 
 /// Where there is no room for another destination, the level of one that is known can still change.
