@@ -145,7 +145,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         if *script.first() == First::Commanded {
             job.plan.model = LoadModel::Serve {
                 count: schedule.calls,
-                time: schedule.duration,
+                time: schedule.time_limit(),
             };
         }
     }

@@ -240,6 +240,7 @@ pub(super) fn in_short(total: &MediaTotal) -> String {
     if rejected > 0 {
         line.push_str(&format!("; {} rejected by SRTP", format_count(rejected)));
     }
+    // A call of callers and callees in one program is two of them.
     for (count, what) in [
         (
             total.callers.protected + total.callees.protected,
@@ -253,7 +254,7 @@ pub(super) fn in_short(total: &MediaTotal) -> String {
         (total.without_room, "had no room"),
     ] {
         if count > 0 {
-            line.push_str(&format!("; {} calls {what}", format_count(count)));
+            line.push_str(&format!("; {} media sessions {what}", format_count(count)));
         }
     }
     line

@@ -172,7 +172,7 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
         }
         None => {
             let mut plan = schedule.plan().map_err(refused)?;
-            if schedule.calls.is_none() && schedule.duration.is_none() {
+            if !schedule.names_end() {
                 plan.count = Some(u64::from(users) * arguments.cycles);
                 plan.time = None;
             }

@@ -12,7 +12,7 @@ use load::script::Pause;
 
 use crate::perf::output::print;
 use crate::terminal::complain;
-use crate::values::positive_duration;
+use crate::values::duration;
 
 /// The names and values of an option that has both, which clap gives in one list.
 fn pairs(given: &[String]) -> Vec<(String, String)> {
@@ -35,8 +35,8 @@ pub(super) struct SippOptions {
           requires = "scenario", help_heading = "Calls")]
     variable: Vec<String>,
 
-    /// How long SIPp's scenarios wait for a message for which they name no time (SIPp: -recv_timeout)
-    #[arg(long, value_name = "TIME", value_parser = positive_duration, requires = "scenario", help_heading = "Calls")]
+    /// How long SIPp's scenarios wait for a message for which they name no time; 0 for no limit (SIPp: -recv_timeout)
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "scenario", help_heading = "Calls")]
     receive_timeout: Option<Duration>,
 
     /// Answer INFO, NOTIFY, OPTIONS and UPDATE that a scenario of SIPp's does not expect with 200 (SIPp: -aa)
@@ -51,7 +51,7 @@ impl SippOptions {
             hold,
             keywords: pairs(&self.keyword),
             variables: pairs(&self.variable),
-            receive_timeout: self.receive_timeout,
+            receive_timeout: self.receive_timeout.filter(|time| !time.is_zero()),
             auto_answers: self.auto_answer,
             ..Options::default()
         }
@@ -151,4 +151,31 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     print(&lines);
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[arg(long)]
+        scenario: Option<String>,
+        #[command(flatten)]
+        options: SippOptions,
+    }
+
+    /// As with SIPp.
+    #[test]
+    fn a_receive_timeout_of_zero_is_none() {
+        for (time, expected) in [("0ms", None), ("3s", Some(Duration::from_secs(3)))] {
+            let line = ["x", "--scenario", "a.xml", "--receive-timeout", time];
+            let line = Line::try_parse_from(line).unwrap();
+            assert_eq!(line.scenario.as_deref(), Some("a.xml"));
+            let options = line.options.scenario_options(Pause::Fixed(Duration::ZERO));
+            assert_eq!(options.receive_timeout, expected);
+        }
+    }
 }

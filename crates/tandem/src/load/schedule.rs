@@ -26,9 +26,9 @@ pub(super) struct Schedule {
           value_parser = |text: &str| count(text, 1..=u64::MAX))]
     pub(super) calls: Option<u64>,
 
-    /// Begin no more after this time, and end when those in progress have ended [default: 30s, without --calls]
+    /// Begin no more after this time, and end when those in progress have ended; 0 for no limit [default: 30s, without --calls]
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(super) duration: Option<Duration>,
+    duration: Option<Duration>,
 
     /// Maximum in progress at a time; further arrivals are counted, not begun [default: 100000]
     #[arg(long, short = 'l', value_name = "N", value_parser = |text: &str| count(text, 1..=10_000_000),
@@ -104,10 +104,20 @@ impl Schedule {
 
     /// How many arrivals end the run, and after which time.
     pub(super) fn end(&self) -> (Option<u64>, Option<Duration>) {
-        match (self.calls, self.duration) {
-            (None, None) => (None, Some(Self::TIME)),
-            ends => ends,
+        match self.names_end() {
+            true => (self.calls, self.time_limit()),
+            false => (None, Some(Self::TIME)),
         }
+    }
+
+    /// Whether it is said when the run ends.
+    pub(super) fn names_end(&self) -> bool {
+        self.calls.is_some() || self.duration.is_some()
+    }
+
+    /// The time that was asked for.
+    pub(super) fn time_limit(&self) -> Option<Duration> {
+        self.duration.filter(|time| !time.is_zero())
     }
 
     /// What was asked for, for the document.
@@ -176,7 +186,30 @@ fn change(text: &str) -> Result<Change, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        schedule: Schedule,
+    }
+
+    /// As with SIPp.
+    #[test]
+    fn a_duration_of_zero_is_no_limit() {
+        for (line, end) in [
+            ("x", (None, Some(30))),
+            ("x --duration 0", (None, None)),
+            ("x --duration 0 -m 5", (Some(5), None)),
+            ("x --duration 2s -m 5", (Some(5), Some(2))),
+        ] {
+            let line = Line::try_parse_from(line.split(' ')).unwrap();
+            let (calls, time) = line.schedule.end();
+            assert_eq!((calls, time.map(|time| time.as_secs())), end);
+        }
+    }
 
     #[test]
     fn a_change_is_a_rate_and_a_time() {

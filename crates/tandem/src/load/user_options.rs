@@ -162,7 +162,7 @@ impl UserOptions {
         let pace = match role {
             Role::Callees => LoadModel::Serve {
                 count: schedule.calls,
-                time: schedule.duration,
+                time: schedule.time_limit(),
             },
             _ if workload.is_closed => LoadModel::Closed { count, time },
             _ => LoadModel::Open(schedule.plan().map_err(refused)?),

@@ -22,7 +22,7 @@ const ROOMIER: u16 = 176;
 /// Widths of the tables.
 const CODES: Constraint = Constraint::Length(26);
 const DELAYS: Constraint = Constraint::Length(54);
-const DELAYS_WITH_MORE: Constraint = Constraint::Length(82);
+const DELAYS_WITH_MORE: Constraint = Constraint::Length(83);
 const FAILURES: u16 = 30;
 const SECONDS: u16 = 64;
 
