@@ -327,6 +327,10 @@ pub(super) struct Outputs {
     #[arg(long, help_heading = "Output")]
     pub(super) detach: bool,
 
+    /// It runs in the background
+    #[arg(long, hide = true)]
+    pub(super) detached: bool,
+
     #[command(flatten)]
     pub(super) traces: TraceOptions,
 }

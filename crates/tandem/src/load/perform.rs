@@ -14,6 +14,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 
 use super::common::Outputs;
+use super::detach;
 use super::display::{Display, Phase};
 use super::job::{Done, Job, Registration};
 use super::records::RecordFile;
@@ -59,6 +60,9 @@ impl Job {
                 None => None,
             },
         )?;
+        if outputs.detached {
+            detach::say_begun();
+        }
         for address in load.listening() {
             display.say(&format!("listening on {}:{address}", self.config.transport));
         }
