@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::proxy::Server;
 use ::proxy::config::{Settings, ShutdownSettings};
 use ::proxy::metrics::MetricsListener;
-use sip_net::MessageTap;
+use sip_net::{MessageTap, TlsError};
 use tracing::{error, info, warn};
 
 use super::Arguments;
@@ -44,7 +44,16 @@ pub(super) async fn serve(
     };
     let (server, metrics) = match start(&settings).await {
         Ok(started) => started,
-        Err(error) => return fail(error.as_ref()),
+        Err(error) => {
+            let exit = fail(error.as_ref());
+            if lacks_certificate(error.as_ref()) {
+                complain!(
+                    "tandem: certificate and key of a listener with TLS are keys of its [[listener]] in the configuration file \
+                     (--config), where its transport and address stand in place of --listen"
+                );
+            }
+            return exit;
+        }
     };
     let shutdown = settings.shutdown.clone();
     let reloader = Reloader::new(arguments.file, arguments.overrides, settings, log);
@@ -94,6 +103,12 @@ async fn start(
         info!("metrics on http://{}/metrics", metrics.address());
     }
     Ok((server, metrics))
+}
+
+/// Whether what went wrong is that a listener has no certificate, whose error does not name the way to give it one.
+fn lacks_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| matches!(cause.downcast_ref(), Some(TlsError::NoCertificate(_))))
 }
 
 /// Whether others than this host can reach it, and nobody is asked for a password.

@@ -59,6 +59,21 @@ fn a_port_in_use_is_one_line_that_names_it() {
 }
 
 #[test]
+fn a_listener_without_a_certificate_says_where_it_is_set() {
+    for transport in ["tls", "wss", "tls-sctp"] {
+        let output = tandem()
+            .args(["proxy", "--store", "memory:", "--encapsulation-port", "0"])
+            .args(["--listen", &format!("{transport}:127.0.0.1:0")])
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains("needs a certificate"), "{text}");
+        assert!(text.contains("[[listener]]"), "{text}");
+    }
+}
+
+#[test]
 fn a_listener_that_makes_no_sense_is_named() {
     for wrong in [
         "pigeon:127.0.0.1",
