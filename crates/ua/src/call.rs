@@ -89,6 +89,8 @@ pub(crate) struct Outgoing {
     pub(crate) least_interval: Option<u64>,
     /// Outbound proxies that have failed.
     pub(crate) skipped: usize,
+    /// The INVITE left from an address of ours that is not used any more: its connection may be lost with that.
+    pub(crate) has_moved: bool,
     /// The INVITE before this one, whose names are kept (RFC 3261 section 8.1.3.4).
     pub(crate) before: Option<Message>,
 }

@@ -93,6 +93,7 @@ impl Ua {
             replaces,
             least_interval: None,
             skipped: 0,
+            has_moved: false,
             before: None,
         };
         let mut call = Call::new(number, account, Stage::Calling(Box::new(outgoing)));
@@ -158,6 +159,7 @@ impl Ua {
             outgoing.invite = Some(request.clone());
             outgoing.transaction = Some(transaction);
             outgoing.is_proceeding = false;
+            outgoing.has_moved = false;
             outgoing.early.clear();
         }
     }
@@ -289,8 +291,8 @@ impl Ua {
         }
     }
 
-    /// Nobody has answered an INVITE, or it could not be sent: the next outbound proxy is tried, if there is one (RFC 3665
-    /// section 3.4).
+    /// Nobody has answered an INVITE, or it could not be sent: it is sent once more if it was lost with an address of ours; else
+    /// the next outbound proxy is tried, if there is one (RFC 3665 section 3.4).
     pub(super) fn invite_unanswered(
         &mut self,
         now: Instant,
@@ -306,11 +308,16 @@ impl Ua {
         let proxies = proxies.map_or(0, |account| account.config.outbound_proxies.len());
         if let Stage::Calling(outgoing) = &mut call.stage
             && !outgoing.is_proceeding
-            && outgoing.skipped + 1 < proxies
         {
-            outgoing.skipped += 1;
-            let target = outgoing.target.clone();
-            return self.call_next(now, number, target);
+            let is_lost = status == 503 && std::mem::take(&mut outgoing.has_moved);
+            let has_another = outgoing.skipped + 1 < proxies;
+            if !is_lost && has_another {
+                outgoing.skipped += 1;
+            }
+            if is_lost || has_another {
+                let target = outgoing.target.clone();
+                return self.call_next(now, number, target);
+            }
         }
         self.invite_failed(now, number, status, reason);
     }

@@ -1,6 +1,6 @@
 //! What happens in a call: hanging up, other sessions (RFC 3261 sections 14 and 15, RFC 3311), keys.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rand::RngExt;
@@ -15,6 +15,9 @@ use crate::call::{Call, Offer, Offered, SentAnswer, Stage};
 use crate::description::Description;
 use crate::event::{CallNumber, EndReason, UaEvent, UnknownCall};
 use crate::session_timer::SessionTimer;
+
+/// After so long a refresh that could not leave is tried again.
+const REFRESH_AGAIN: Duration = Duration::from_secs(5);
 
 impl Ua {
     /// Hangs up: gives up a call of ours, refuses one that came (603), or ends one that is answered.
@@ -47,16 +50,22 @@ impl Ua {
         description: impl Into<Description>,
     ) -> Result<(), UnknownCall> {
         let description = description.into();
-        let call = self.call(number)?;
-        let is_ready = matches!(call.stage, Stage::Up)
-            && matches!(call.offer, Offer::None)
-            && call.offered.is_none();
-        if !is_ready {
+        if !self.can_offer(number) {
             return Err(UnknownCall);
         }
+        let call = self.call(number)?;
         call.is_secret |= description.is_secret;
         self.send_offer(now, number, description.octets, false);
         Ok(())
+    }
+
+    /// Whether another session can be [offered](Ua::offer) now.
+    pub fn can_offer(&self, number: CallNumber) -> bool {
+        self.calls.get(&number).is_some_and(|call| {
+            matches!(call.stage, Stage::Up)
+                && matches!(call.offer, Offer::None)
+                && call.offered.is_none()
+        })
     }
 
     /// Writes an offer anew that waits, since the other side had one at the same time (491): what was agreed on meanwhile belongs
@@ -316,24 +325,28 @@ impl Ua {
                 let Ok(call) = self.call(number) else {
                     return;
                 };
-                let is_refresh = !matches!(
-                    call.offer,
-                    Offer::Sent {
-                        is_refresh: false,
-                        ..
-                    }
-                );
-                if status == 503 && !is_refresh {
+                match std::mem::take(&mut call.offer) {
                     // It has not left, which says nothing of the dialog: it can be made again.
-                    call.offer = Offer::None;
-                    return self.emit(UaEvent::OfferRefused {
+                    Offer::Sent {
+                        is_refresh: false, ..
+                    } if status == 503 => self.emit(UaEvent::OfferRefused {
                         call: number,
                         status,
-                    });
+                    }),
+                    // It is made again before the session expires (RFC 4028 section 10).
+                    Offer::Sent { description, .. } if status == 503 => {
+                        call.offer = Offer::Postponed {
+                            description,
+                            is_refresh: true,
+                            until: now + REFRESH_AGAIN,
+                        };
+                    }
+                    // The dialog is gone (RFC 3261 section 12.2.1.2).
+                    _ => {
+                        self.send_bye(now, number);
+                        self.end(now, number, EndReason::Timeout);
+                    }
                 }
-                // The dialog is gone (RFC 3261 section 12.2.1.2).
-                self.send_bye(now, number);
-                self.end(now, number, EndReason::Timeout);
             }
             Purpose::Refer(number) => {
                 self.refer_is_over(number);

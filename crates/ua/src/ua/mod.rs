@@ -403,18 +403,30 @@ impl Ua {
         let Some(timer) = call.timer.filter(|timer| timer.due() <= now) else {
             return;
         };
-        if !timer.is_ours {
+        // A refresh that is there since the timer was due last has not been accepted until the session expires.
+        let has_expired = matches!(
+            call.offer,
+            Offer::Sent {
+                is_refresh: true,
+                ..
+            } | Offer::Postponed {
+                is_refresh: true,
+                ..
+            }
+        );
+        if !timer.is_ours || has_expired {
             self.send_bye(now, number);
-            self.end(now, number, EndReason::Timeout);
-        } else if matches!(call.offer, Offer::None) {
+            return self.end(now, number, EndReason::Timeout);
+        }
+        // From the refresh to the end of the session it is half of the interval, too.
+        call.timer = call.timer.map(|mut timer| {
+            timer.refresh(now);
+            timer
+        });
+        // An offer that is under way refreshes it, too.
+        if matches!(call.offer, Offer::None) {
             let description = call.description.clone();
             self.send_offer(now, number, description, true);
-        } else {
-            // An offer that is under way refreshes it, too.
-            call.timer = call.timer.map(|mut timer| {
-                timer.refresh(now);
-                timer
-            });
         }
     }
 

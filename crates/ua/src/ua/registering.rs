@@ -10,6 +10,7 @@ use sip::{ConnectionId, Contact, Flow, Message, Name, NameAddr, Target, Transmit
 use super::sending::{Parked, Purpose};
 use super::{RegistrationState, Ua};
 use crate::account::{Ask, FlowState, Register};
+use crate::call::Stage;
 use crate::event::{AccountId, UaEvent};
 use crate::keep_alive::{Due, KeepAlive};
 use crate::route::Route;
@@ -102,7 +103,8 @@ impl Ua {
 
     /// Packets to this address leave from another address of ours than before, since the host was given one or lost one: what
     /// is registered along that way is bound anew, and what has failed is tried at once, since the network may have been the
-    /// reason. Calls need an [offer](Ua::offer), which tells the new address, too.
+    /// reason. A call of ours to which nobody has responded is made once more if it is lost with its connection. Calls that are
+    /// answered need an [offer](Ua::offer), which tells the new address, too.
     pub fn handle_address_change(&mut self, now: Instant, remote: SocketAddr) {
         let mut moved = Vec::new();
         for (id, account) in &mut self.accounts {
@@ -117,6 +119,15 @@ impl Ua {
                     flow.was_too_brief = false;
                     moved.push((*id, place));
                 }
+            }
+        }
+        for sent in self.sent.values() {
+            if let Purpose::Invite(number) = sent.purpose
+                && sent.route.target.remote() == remote
+                && let Some(call) = self.calls.get_mut(&number)
+                && let Stage::Calling(outgoing) = &mut call.stage
+            {
+                outgoing.has_moved = true;
             }
         }
         for (account, flow) in moved {
@@ -208,8 +219,10 @@ impl Ua {
             }
         }
         // A registrar that keeps flows apart puts the new URI in the place of the old one (RFC 5626 section 6); others bind
-        // both, unless they are told (RFC 3261 section 10.2.2).
-        if let (Ask::Bind, false, Some(before)) = (ask, known.is_outbound, &its.contact)
+        // both, unless they are told (RFC 3261 section 10.2.2). Who takes the registration back before the new URI is known to
+        // be bound takes both back.
+        if let (Ask::Bind | Ask::Unbind, false, Some(before)) =
+            (ask, known.is_outbound, &its.contact)
             && has_moved
         {
             request.push_back(Name::Contact, format!("<{before}>;expires=0"));

@@ -34,6 +34,8 @@ pub(crate) struct Network {
     pub(crate) transport: Transport,
     /// Hosts that are reached by UDP, whatever the transport of the others is.
     pub(crate) in_clear: Vec<SocketAddr>,
+    /// Hosts to which user agents find no way.
+    pub(crate) unreachable: Vec<SocketAddr>,
     /// Hosts that have got another address.
     pub(crate) moved: BTreeMap<SocketAddr, SocketAddr>,
     /// Everything that happened: on which host, when, and what.
@@ -64,6 +66,7 @@ impl Network {
             loss: 0.0,
             transport: Transport::Udp,
             in_clear: Vec::new(),
+            unreachable: Vec::new(),
             moved: BTreeMap::new(),
             events: Vec::new(),
             messages: Vec::new(),
@@ -201,7 +204,9 @@ impl Network {
                 let local = self.moved.get(address).unwrap_or(address);
                 while let Some(query) = ua.poll_query() {
                     is_quiet = false;
-                    let route = next_hop(&query.uri).map(|remote| {
+                    let hop = next_hop(&query.uri);
+                    let hop = hop.filter(|remote| !self.unreachable.contains(remote));
+                    let route = hop.map(|remote| {
                         let transport = match self.in_clear.contains(&remote) {
                             true => Transport::Udp,
                             false => transport,

@@ -230,6 +230,41 @@ fn move_alice(network: &mut Network, alice: Phone) {
 }
 
 #[test]
+fn who_is_off_before_the_new_address_is_known_to_be_bound_takes_both_back() {
+    let here = SocketAddr::from(([10, 0, 0, 1], 5060)).to_string();
+    let (mut network, alice) = registering(
+        Box::new(move |request| {
+            let contact = request.header(Name::Contact).unwrap_or_default();
+            match contact.contains(&here) || request.expires() == Some(0) {
+                true => vec![granted(request, 600)],
+                false => Vec::new(),
+            }
+        }),
+        None,
+    );
+    network.run(SECOND);
+    move_alice(&mut network, alice);
+    network.run(SECOND);
+    network.with(alice, |ua, now| ua.unregister(now, alice.account));
+    network.run(SECOND);
+    assert_eq!(
+        states(&network, alice).last(),
+        Some(&RegistrationState::Unregistered)
+    );
+    let registers = network.requests(Method::Register);
+    // What was sent before comes again, and is not answered.
+    let mut last = registers.iter().rev();
+    let last = last.find(|one| one.expires() == Some(0)).unwrap();
+    let contacts: Vec<&str> = last.text_values(Name::Contact).collect();
+    assert!(
+        contacts.len() == 2
+            && contacts[0].contains(&SocketAddr::from(MOVED).to_string())
+            && contacts[1].contains(&alice.address.to_string()),
+        "{contacts:?}"
+    );
+}
+
+#[test]
 fn what_was_sent_from_the_address_before_is_not_waited_for() {
     let (mut network, alice) = registering(hears_from_elsewhere(), None);
     network.run(5 * SECOND);

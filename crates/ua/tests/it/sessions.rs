@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sip::{Method, Name};
-use ua::{EndReason, Ua, UaConfig, UaEvent};
+use sip::{Method, Name, Target, Transport};
+use ua::{EndReason, Route, Ua, UaConfig, UaEvent};
 
 use crate::network::{Network, offer, two};
 
@@ -261,4 +261,83 @@ fn an_offer_that_finds_no_way_can_be_made_again() {
         description: offer("hold"),
     };
     assert!(network.of(bob).contains(&&offered));
+}
+
+/// From the answer to the first refresh.
+const UNTIL_REFRESH: Duration = Duration::from_secs(45);
+
+#[test]
+fn a_refresh_that_finds_no_way_is_tried_again() {
+    let mut network = Network::new(9);
+    let alice = network.phone("user", timed());
+    let bob = network.phone("user", timed());
+    let (outgoing, incoming) = network.connect(alice, bob);
+    network.unreachable.push(bob.address);
+    network.run(UNTIL_REFRESH + 3 * SECOND);
+    assert_eq!(network.requests(Method::Update).len(), 0);
+    network.unreachable.clear();
+    network.run(100 * SECOND);
+    assert_eq!(network.requests(Method::Update).len(), 3);
+    assert_eq!(network.end_of(alice, outgoing), None);
+    assert_eq!(network.end_of(bob, incoming), None);
+}
+
+#[test]
+fn a_call_whose_refreshes_find_no_way_ends_with_its_session() {
+    let mut network = Network::new(10);
+    let alice = network.phone("user", timed());
+    let bob = network.phone("user", timed());
+    let (outgoing, _) = network.connect(alice, bob);
+    network.unreachable.push(bob.address);
+    // Nor does anything come from there.
+    network.loss = 1.0;
+    network.run(85 * SECOND);
+    assert_eq!(network.end_of(alice, outgoing), None);
+    network.run(10 * SECOND);
+    assert_eq!(network.end_of(alice, outgoing), Some(&EndReason::Timeout));
+}
+
+#[test]
+fn a_call_that_is_lost_with_its_connection_when_the_address_changes_is_made_once_more() {
+    let (mut network, alice, bob) = two(11);
+    network.transport = Transport::Tcp;
+    let to = crate::network::uri_of(bob);
+    let moved = SocketAddr::from(([10, 0, 0, 77], 5060));
+    for (is_told, invites) in [(true, 1), (false, 0)] {
+        let before = network.requests(Method::Invite).len();
+        let outgoing = network.with(alice, |ua, now| {
+            let outgoing = ua.dial(now, alice.account, &to, offer("offer"));
+            let query = ua.poll_query().unwrap();
+            let route = Route {
+                target: Target::Address(Transport::Tcp, bob.address),
+                local: alice.address,
+                peer: None,
+            };
+            ua.handle_route(now, query.id, Some(route));
+            let lost = ua.poll_transmit().unwrap().transaction.unwrap();
+            if is_told {
+                ua.handle_address_change(now, bob.address);
+            }
+            ua.handle_send_failure(now, lost);
+            outgoing
+        });
+        network.moved.insert(alice.address, moved);
+        network.run(SECOND);
+        let sent = network.requests(Method::Invite);
+        assert_eq!(sent.len(), before + invites);
+        if is_told {
+            assert!(
+                sent[before]
+                    .header(Name::Contact)
+                    .unwrap()
+                    .contains(&moved.to_string())
+            );
+            assert_eq!(network.end_of(alice, outgoing), None);
+        } else {
+            assert!(matches!(
+                network.end_of(alice, outgoing),
+                Some(EndReason::Refused { status: 503, .. })
+            ));
+        }
+    }
 }
