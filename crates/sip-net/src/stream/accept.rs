@@ -16,7 +16,7 @@ use super::handshake::receive;
 use super::link::{Link, end};
 use super::octets::Octets;
 use super::serve::FAREWELL;
-use super::transport::StreamTransport;
+use super::transport::{StreamTransport, prepare};
 use crate::connections::Connection;
 use crate::incoming::SendError;
 use crate::listen::Listen;
@@ -109,8 +109,7 @@ impl StreamTransport {
     ) -> Result<(), SendError> {
         let transport = listen.transport;
         let has_handshake = transport != Transport::Tcp;
-        // It fails only on a connection that has ended already, which reading will tell.
-        let _ = stream.set_nodelay(true);
+        prepare(&stream);
         let socket = Arc::new(stream);
         let connection = match has_handshake {
             true => self.connections.accept_with_handshake(transport, remote)?,

@@ -8,7 +8,7 @@ use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
 use super::handshake::{Negotiated, begin};
-use super::transport::StreamTransport;
+use super::transport::{StreamTransport, prepare};
 use crate::connections::Connection;
 use crate::incoming::SendError;
 use crate::outbound::Outbound;
@@ -44,8 +44,7 @@ impl StreamTransport {
     async fn connect(&self, connection: &Connection) -> Result<Negotiated, SendError> {
         let socket = self.socket_toward(connection)?;
         let stream = socket.connect(connection.remote).await?;
-        // It fails only on a connection that has ended already, which reading will tell.
-        let _ = stream.set_nodelay(true);
+        prepare(&stream);
         let socket = Arc::new(stream);
         connection.counted_by(socket.clone());
         begin(self, connection, socket).await
