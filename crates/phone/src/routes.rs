@@ -35,23 +35,18 @@ pub(crate) fn is_encrypted(uri: &str, transport: Option<Transport>) -> bool {
     })
 }
 
-/// Somewhere else: a name has no address before it is resolved, and most leave this host by the same way.
-const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-
-/// The host of a URI.
-pub(crate) fn host_of(uri: &str) -> IpAddr {
-    let host = question(uri, None).and_then(|question| question.host.parse().ok());
-    host.unwrap_or(ELSEWHERE)
+/// The host of a URI, a name or an address.
+pub(crate) fn host_of(uri: &str) -> String {
+    question(uri, None).map_or_else(String::new, |question| question.host)
 }
 
-/// The host of an offer's sound.
-pub(crate) fn host_of_offer(offer: &[u8]) -> IpAddr {
+/// The address of an offer's sound, if it has one.
+pub(crate) fn address_of_offer(offer: &[u8]) -> Option<IpAddr> {
     let description = sip::sdp::SessionDescription::read(offer).ok();
-    let host = description.and_then(|description| {
+    description.and_then(|description| {
         let media = description.media().first()?;
         description.connection(media)?.ip()
-    });
-    host.unwrap_or(ELSEWHERE)
+    })
 }
 
 /// The address of ours from which packets to a host leave, as the kernel chooses it. `None` when there is no way to it.
@@ -113,14 +108,10 @@ mod tests {
 
     #[test]
     fn hosts_are_read() {
-        let at = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert_eq!(
-            host_of("sip:bob@192.0.2.9:5070;transport=tcp"),
-            at("192.0.2.9")
-        );
-        assert_eq!(host_of("sip:bob@example.org"), ELSEWHERE);
+        assert_eq!(host_of("sip:bob@192.0.2.9:5070;transport=tcp"), "192.0.2.9");
+        assert_eq!(host_of("sip:bob@example.org"), "example.org");
         let offer = b"v=0\r\no=- 1 1 IN IP4 h\r\ns=-\r\nc=IN IP4 192.0.2.8\r\nt=0 0\r\nm=audio 9 RTP/AVP 0\r\n";
-        assert_eq!(host_of_offer(offer), at("192.0.2.8"));
-        assert_eq!(host_of_offer(b""), ELSEWHERE);
+        assert_eq!(address_of_offer(offer), Some([192, 0, 2, 8].into()));
+        assert_eq!(address_of_offer(b""), None);
     }
 }

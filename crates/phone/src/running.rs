@@ -8,7 +8,7 @@ mod offers;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use sip_net::{Incoming, Transports};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
-use ua::{AccountId, CallNumber, QueryId, Route, Ua};
+use ua::{AccountId, CallNumber, Query, Route, Ua};
 
 use crate::command::Command;
 use crate::config::PhoneConfig;
@@ -46,7 +46,7 @@ pub(crate) struct Running {
     resolver: Resolver,
     reach: Reach,
     calls: BTreeMap<CallNumber, PhoneCall>,
-    resolving: JoinSet<(QueryId, Option<Route>)>,
+    resolving: JoinSet<(Query, Option<Route>)>,
     ways: Ways,
     /// Associations that are asked to take another address of ours.
     moving: JoinSet<SocketAddr>,
@@ -75,8 +75,8 @@ struct PhoneCall {
     account: AccountId,
     /// Our signalling is encrypted on its way to the next hop.
     is_encrypted: bool,
-    /// The host for which our address was chosen.
-    towards: IpAddr,
+    /// The host for which our address was chosen, a name or an address.
+    towards: String,
     sound: Option<CallSound>,
     local: Option<LocalMedia>,
     /// What was agreed on before the answer.
@@ -102,7 +102,7 @@ impl PhoneCall {
         PhoneCall {
             account,
             is_encrypted,
-            towards: Ipv4Addr::LOCALHOST.into(),
+            towards: String::new(),
             sound: None,
             local: None,
             early: None,
@@ -223,7 +223,7 @@ impl Running {
                 Some((sound, event)) = self.sounds.recv() => self.handle_sound(sound, event),
                 Some(resolved) = self.resolving.join_next() => {
                     if let Ok((query, route)) = resolved {
-                        self.handle_route(Instant::now(), query, route);
+                        self.handle_route(Instant::now(), &query, route);
                     }
                 }
                 Some(event) = paths.recv() => self.emit(event),

@@ -176,6 +176,17 @@ impl Transports {
         }
     }
 
+    /// The connections and associations to an address that were opened from this address of ours.
+    pub fn connections_from(
+        &self,
+        local: IpAddr,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Vec<ConnectionId> {
+        let connections = &self.running.connections;
+        connections.opened_from(local, transport, remote)
+    }
+
     /// The addresses of this host have changed: the kernel is asked again from which of them packets leave.
     pub fn addresses_changed(&self) {
         self.running.routes.forget();

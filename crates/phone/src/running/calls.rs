@@ -9,7 +9,7 @@ use super::commands::check_uri;
 use super::{PhoneCall, Running};
 use crate::event::PhoneEvent;
 use crate::negotiation::{LocalMedia, answer, offer};
-use crate::routes::{address_towards, host_of, host_of_offer, is_encrypted};
+use crate::routes::{address_of_offer, address_towards, host_of, is_encrypted};
 
 /// Why a call is neither made nor answered.
 const NO_KEYS: &str = "the keys of SRTP must not be sent over this signalling";
@@ -40,8 +40,9 @@ impl Running {
             return Err(NO_KEYS);
         }
         let recording = self.config.recording.clone();
-        let towards = host_of_offer(&offered);
-        let opened = self.open_sound(address_towards(towards), is_encrypted);
+        let towards = address_of_offer(&offered).map_or_else(String::new, |ip| ip.to_string());
+        let address = address_towards(self.ways.address_of(&towards));
+        let opened = self.open_sound(address, is_encrypted);
         let (sound, mut local) = opened.inspect_err(|_| {
             let _ = self.ua.refuse(now, number, 500, "Server Internal Error");
         })?;
@@ -108,10 +109,11 @@ impl Running {
         }
         let towards = match hops.first() {
             Some(FirstHop::Uri(uri)) => host_of(uri),
-            Some(FirstHop::Flow { remote, .. }) => remote.ip(),
+            Some(FirstHop::Flow { remote, .. }) => remote.ip().to_string(),
             None => host_of(to),
         };
-        let (sound, mut local) = self.open_sound(address_towards(towards), is_encrypted)?;
+        let address = address_towards(self.ways.address_of(&towards));
+        let (sound, mut local) = self.open_sound(address, is_encrypted)?;
         let description = offer(&mut local);
         let description = self.described(&local, description, is_encrypted);
         let mut call = PhoneCall::new(account, is_encrypted);

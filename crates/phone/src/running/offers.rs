@@ -47,6 +47,9 @@ impl Running {
         if let Some(local) = &offered {
             self.ways.replace(local.address, address);
         }
+        if !self.ua.can_offer(number) {
+            return;
+        }
         let (Some(mut offered), Ok((ports, mapped))) = (offered, self.open_ports(address)) else {
             return;
         };
@@ -145,20 +148,24 @@ impl Running {
         let Some(local) = &mut call.local else {
             return;
         };
-        local.version += 1;
+        // An offer that is refused leaves all as it was, and no number is left out (RFC 3264 section 8).
+        let mut anew = local.clone();
+        anew.version += 1;
         if description.is_empty() {
-            let description = offer(local);
+            let description = offer(&mut anew);
+            *local = anew;
             let _ = self.ua.answer_offer(now, number, description);
             self.propose_anew(number);
             return;
         }
         let offered = description;
-        let Ok((description, negotiated)) = answer(local, offered) else {
+        let Ok((description, negotiated)) = answer(&mut anew, offered) else {
             let _ = self
                 .ua
                 .refuse_offer(now, number, 488, "Not Acceptable Here");
             return;
         };
+        *local = anew;
         let held = !matches!(
             negotiated.direction,
             Direction::SendReceive | Direction::SendOnly

@@ -1,27 +1,31 @@
 //! The ways to next hops: how they are found, and what becomes of them when the addresses of this host change.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use sip::{ConnectionId, Flow, Target, Transport};
-use ua::{CallNumber, Query, QueryId, Route};
+use ua::{CallNumber, Query, Route};
 
 use super::Running;
-use crate::routes::{is_ours, new_source, question, source_towards};
+use crate::routes::{host_of, is_ours, new_source, question, source_towards};
 
 /// From one look at our addresses to the next. The kernel is asked which one it would send from: that tells of new routes,
 /// too, needs no privilege, and costs some microseconds for each next hop.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a call waits for ports at another address of ours that a STUN server has seen.
 const GATHERING: Duration = Duration::from_secs(1);
-/// Next hops that are remembered.
+/// Next hops that are remembered, and names of hosts.
 const MAX_WAYS: usize = 256;
+/// Somewhere else: most names that were not resolved yet leave this host by the same way.
+const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// The next hops, and our addresses.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     known: BTreeMap<(SocketAddr, Transport), Way>,
+    /// Where the names of hosts have led.
+    hosts: BTreeMap<String, IpAddr>,
     /// Addresses that this host has lost, and what came in their place: an association outlives the address from which it was
     /// begun.
     lost: BTreeMap<IpAddr, IpAddr>,
@@ -33,28 +37,50 @@ struct Way {
     /// The address of ours from which packets leave.
     source: IpAddr,
     connection: ConnectionId,
+    /// When it was found last.
+    found: Instant,
 }
 
 impl Ways {
-    /// A way was found.
-    fn note(&mut self, route: &Route) {
+    /// The way to a URI was found.
+    fn note(&mut self, now: Instant, uri: &str, route: &Route) {
         let Target::FlowOrAddress(flow, remote) = route.target else {
             return;
         };
+        self.hosts.insert(host_of(uri), remote.ip());
+        if self.hosts.len() > MAX_WAYS {
+            self.hosts.pop_first();
+        }
         let (hop, connection) = ((remote, flow.transport), flow.connection);
         // One that is there since before is at the address from which it was begun: whether that has changed meanwhile, the
         // next look tells.
-        let before = self.known.get(&hop);
-        if before.is_some_and(|way| way.connection == connection) {
+        if let Some(before) = self.known.get_mut(&hop)
+            && before.connection == connection
+        {
+            before.found = now;
             return;
         }
         let Some(source) = source_towards(remote.ip()) else {
             return;
         };
-        self.known.insert(hop, Way { source, connection });
-        if self.known.len() > MAX_WAYS {
-            self.known.pop_first();
+        let way = Way {
+            source,
+            connection,
+            found: now,
+        };
+        self.known.insert(hop, way);
+        if self.known.len() > MAX_WAYS
+            && let Some((oldest, _)) = self.known.iter().min_by_key(|(_, way)| way.found)
+        {
+            let oldest = *oldest;
+            self.known.remove(&oldest);
         }
+    }
+
+    /// The address of a host: where its name has led last.
+    pub(super) fn address_of(&self, host: &str) -> IpAddr {
+        let resolved = || self.hosts.get(host).copied();
+        host.parse().ok().or_else(resolved).unwrap_or(ELSEWHERE)
     }
 
     /// An address of ours as it is now.
@@ -106,20 +132,20 @@ impl Running {
                 }
                 None
             };
-            (query.id, route.await)
+            (query, route.await)
         });
     }
 
     /// A way was found, or there is none.
-    pub(super) fn handle_route(&mut self, now: Instant, query: QueryId, route: Option<Route>) {
+    pub(super) fn handle_route(&mut self, now: Instant, query: &Query, route: Option<Route>) {
         let route = route.map(|route| {
-            self.ways.note(&route);
+            self.ways.note(now, &query.uri, &route);
             Route {
                 local: self.ways.current(route.local),
                 ..route
             }
         });
-        self.ua.handle_route(now, query, route);
+        self.ua.handle_route(now, query.id, route);
     }
 
     /// Along which flow a message came, with our address as it is now.
@@ -153,7 +179,12 @@ impl Running {
             match transport {
                 Transport::Udp => {}
                 Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => {
-                    self.transports.close(way.connection);
+                    // A message may have opened another one than that which was found.
+                    let transports = &self.transports;
+                    let lost = transports.connections_from(way.source, transport, remote);
+                    for connection in lost {
+                        transports.close(connection);
+                    }
                 }
                 Transport::Sctp | Transport::TlsSctp => {
                     self.move_association(remote, way, new);
@@ -168,7 +199,8 @@ impl Running {
         }
         let calls = self.calls.iter().filter(|(_, call)| call.may_move(now));
         let moved = calls.filter_map(|(number, call)| {
-            let new = new_source(call.towards, call.local.as_ref()?.address)?;
+            let towards = self.ways.address_of(&call.towards);
+            let new = new_source(towards, call.local.as_ref()?.address)?;
             Some((*number, new))
         });
         let moved: Vec<(CallNumber, IpAddr)> = moved.collect();
@@ -230,16 +262,51 @@ mod tests {
         };
         let gone: IpAddr = [203, 0, 113, 1].into();
         let mut ways = Ways::default();
-        ways.note(&route(1));
+        let (now, uri) = (Instant::now(), "sip:proxy.example.org");
+        ways.note(now, uri, &route(1));
+        assert_eq!(ways.address_of("proxy.example.org"), remote.ip());
+        assert_eq!(ways.address_of("192.0.2.77"), IpAddr::from([192, 0, 2, 77]));
+        assert_eq!(ways.address_of("example.org"), ELSEWHERE);
         for way in ways.known.values_mut() {
             way.source = gone;
         }
         // A request took the old connection after the address had changed and before that was noticed.
-        ways.note(&route(1));
+        ways.note(now, uri, &route(1));
         let source = |ways: &Ways| ways.known[&(remote, Transport::Tcp)].source;
         assert_eq!(source(&ways), gone);
-        ways.note(&route(2));
+        ways.note(now, uri, &route(2));
         assert_eq!(source(&ways), remote.ip());
+    }
+
+    #[test]
+    fn the_way_that_was_found_longest_ago_is_forgotten() {
+        let hop = |number: u16| SocketAddr::from(([127, 0, 0, 1], number));
+        let (mut ways, begin) = (Ways::default(), Instant::now());
+        let mut note = |number: u16, seconds: u16| {
+            let flow = Flow {
+                transport: Transport::Tcp,
+                local: hop(40_000),
+                remote: hop(number),
+                connection: ConnectionId(u64::from(number)),
+                stream: 0,
+            };
+            let route = Route {
+                target: Target::FlowOrAddress(flow, flow.remote),
+                local: flow.local,
+                peer: None,
+            };
+            let uri = format!("sip:host{number}.example.org");
+            ways.note(begin + Duration::from_secs(seconds.into()), &uri, &route);
+        };
+        let last = MAX_WAYS as u16;
+        for number in 1..=last {
+            note(number, number);
+        }
+        note(1, last + 1);
+        note(last + 1, last + 2);
+        let is_known = |number| ways.known.contains_key(&(hop(number), Transport::Tcp));
+        assert!(is_known(1) && !is_known(2) && is_known(3) && is_known(last + 1));
+        assert_eq!((ways.known.len(), ways.hosts.len()), (MAX_WAYS, MAX_WAYS));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One connection or association, as all but its own task know it.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -200,6 +200,14 @@ impl Connection {
             Ok(State::Open(flow)) => Ok(*flow),
             Ok(State::Failed(error)) => Err(error.clone()),
             Ok(State::Opening) | Err(_) => Err(SendError::Gone),
+        }
+    }
+
+    /// Our address, once it is open.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        match &*self.state.borrow() {
+            State::Open(flow) => Some(flow.local.ip()),
+            State::Opening | State::Failed(_) => None,
         }
     }
 

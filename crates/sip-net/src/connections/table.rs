@@ -1,7 +1,7 @@
 //! The table of connections and associations.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -200,6 +200,23 @@ impl Connections {
         if let Some(remote) = unknown(&table) {
             table.accepted.set_known(id, remote);
         }
+    }
+
+    /// Those to an address that are open, and were opened from this address of ours.
+    pub(crate) fn opened_from(
+        &self,
+        local: IpAddr,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Vec<ConnectionId> {
+        let table = self.read();
+        let opened = table.by_id.values().filter(|connection| {
+            connection.opened_by == OpenedBy::Us
+                && connection.transport == transport
+                && connection.remote == remote
+                && connection.local() == Some(local)
+        });
+        opened.map(|connection| connection.id).collect()
     }
 
     /// Keeps messages to the bare address off a connection that is about to end.
