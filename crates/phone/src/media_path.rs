@@ -218,8 +218,9 @@ impl MediaPath {
         }
     }
 
-    /// Does what is due: checks and handshakes.
+    /// Does what is due: checks, handshakes, and requests that keep ports open.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.ports.keep_mappings(now);
         for ice in [&mut self.ice, &mut self.rtcp_ice].into_iter().flatten() {
             ice.handle_timeout(now);
         }

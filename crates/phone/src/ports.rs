@@ -5,9 +5,13 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sip::stun::binding_request;
 
 /// Pairs of ports that are tried.
 const ATTEMPTS: usize = 64;
+/// A NAT forgets how it maps a port that is silent, many a one after 30 s: after so long a packet is sent (Tr of RFC 8445
+/// section 11).
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// A port of RTP, and the next one for RTCP.
 #[derive(Debug)]
@@ -15,6 +19,8 @@ pub(crate) struct PortPair {
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
     pub(crate) local: SocketAddr,
+    /// The STUN server that has told how a NAT maps these ports, and when it is asked again.
+    mapping: Option<(SocketAddr, Instant)>,
 }
 
 impl PortPair {
@@ -35,12 +41,36 @@ impl PortPair {
                 Ok(rtcp) => {
                     rtp.set_nonblocking(true)?;
                     rtcp.set_nonblocking(true)?;
-                    return Ok(PortPair { rtp, rtcp, local });
+                    return Ok(PortPair {
+                        rtp,
+                        rtcp,
+                        local,
+                        mapping: None,
+                    });
                 }
                 Err(error) => last = Some(error),
             }
         }
         Err(last.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
+    }
+
+    /// A STUN server has told how a NAT maps these ports.
+    pub(crate) fn mapped_by(&mut self, server: SocketAddr, now: Instant) {
+        self.mapping = Some((server, now + KEEP_ALIVE));
+    }
+
+    /// Keeps the mapping by another request to the server, if it is time (RFC 8445 section 5.1.1.4).
+    fn keep_mapping(&mut self, now: Instant) {
+        let Some((server, due)) = &mut self.mapping else {
+            return;
+        };
+        if *due > now {
+            return;
+        }
+        *due = now + KEEP_ALIVE;
+        for socket in [&self.rtp, &self.rtcp] {
+            let _ = socket.send_to(&binding_request(rand::random()), *server);
+        }
     }
 
     /// Our address of RTCP.
@@ -96,9 +126,18 @@ impl Ports {
         self.next = None;
     }
 
-    /// Media have arrived at the ports in use: those before are not needed any more.
+    /// Media have arrived at the ports in use: those before are not needed any more, and media keep the mapping.
     pub(crate) fn arrived(&mut self) {
         self.before = None;
+        self.current.mapping = None;
+    }
+
+    /// Keeps what a NAT knows of ports at which no media have arrived.
+    pub(crate) fn keep_mappings(&mut self, now: Instant) {
+        self.current.keep_mapping(now);
+        if let Some(next) = &mut self.next {
+            next.keep_mapping(now);
+        }
     }
 
     /// The socket of RTP or RTCP at a place.

@@ -215,3 +215,34 @@ fn reports_have_a_path_of_their_own_where_they_have_a_port_of_their_own() {
     ours.send_rtcp(&packet(true));
     work([&mut ours, &mut theirs], |_, count| count > 0);
 }
+
+#[test]
+fn how_a_nat_maps_the_ports_is_kept_until_media_arrive() {
+    let server = std::net::UdpSocket::bind((at(LOOPBACK), 0)).unwrap();
+    server.set_nonblocking(true).unwrap();
+    let requests = || {
+        let mut buffer = [0; 64];
+        std::iter::from_fn(|| server.recv(&mut buffer).ok()).count()
+    };
+    let now = Instant::now();
+    let after = |seconds| now + Duration::from_secs(seconds);
+    let mut pairs = [(); 2].map(|()| PortPair::open(at(LOOPBACK)).unwrap());
+    for pair in &mut pairs {
+        pair.mapped_by(server.local_addr().unwrap(), now);
+    }
+    let [current, next] = pairs;
+    let (mut ours, mut theirs) = (MediaPath::new(current, None), open(None));
+    ours.handle_timeout(after(14));
+    assert_eq!(requests(), 0);
+    ours.handle_timeout(after(15));
+    assert_eq!(requests(), 2, "one from either port");
+    ours.offer_ports(next);
+    ours.handle_timeout(after(30));
+    assert_eq!(requests(), 4);
+    ours.agree(now, &agreed(theirs.local(), Security::None));
+    theirs.agree(now, &agreed(ours.local(), Security::None));
+    theirs.send_rtp(&packet(false));
+    work([&mut theirs, &mut ours], |_, count| count > 0);
+    ours.handle_timeout(after(45));
+    assert_eq!(requests(), 2, "those that are offered");
+}
