@@ -169,7 +169,7 @@ fn ports_are_offered_as_a_server_sees_them_and_the_path_that_works_is_taken() {
             stun: Some(stun_server().to_string()),
             ..MediaConfig::default()
         };
-        let alice = Running::start("alice", Transport::Udp, |config| {
+        let mut alice = Running::start("alice", Transport::Udp, |config| {
             config.source = Source::Tone(440.0);
             config.media = media;
         });
@@ -178,27 +178,46 @@ fn ports_are_offered_as_a_server_sees_them_and_the_path_that_works_is_taken() {
             config.media.ice = true;
             config.quality_interval = Duration::from_millis(200);
         });
-        // The ports are ready soon.
-        let end = std::time::Instant::now() + Duration::from_secs(20);
-        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        silent
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
-        let mut buffer = [0; 8_192];
-        loop {
-            let to = format!("sip:carol@{}", silent.local_addr().unwrap());
-            alice.dial(&to).await;
-            let (length, _) = silent.recv_from(&mut buffer).expect("an INVITE");
-            let invite = String::from_utf8_lossy(&buffer[..length]).into_owned();
-            let is_seen = invite.contains("c=IN IP4 198.51.100.7") && invite.contains("typ srflx");
-            if is_seen && invite.contains("127.0.0.1") && invite.contains("typ host") {
-                break;
+        // Who is called first is busy until an offer says how the ports are seen; that one goes on to Bob.
+        let busy = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let to = format!("sip:carol@{}", busy.local_addr().unwrap());
+        let offered = async {
+            loop {
+                alice.dial(&to).await;
+                let (invite, from) = invite(&busy).await;
+                let offer = String::from_utf8_lossy(invite.body()).into_owned();
+                let is_seen =
+                    offer.contains("c=IN IP4 198.51.100.7") && offer.contains("typ srflx");
+                let response = match is_seen {
+                    true => Message::response_to(&invite, 302, "Moved Temporarily")
+                        .with(Name::Contact, format!("<{}>", bob.uri)),
+                    false => Message::response_to(&invite, 486, "Busy Here"),
+                };
+                busy.send_to(&response.to_bytes(), from).await.unwrap();
+                if is_seen {
+                    return offer;
+                }
+                alice.ended().await;
             }
-            assert!(std::time::Instant::now() < end, "{invite}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        alice.dial(&bob.uri).await;
+        };
+        let offer = tokio::time::timeout(Duration::from_secs(20), offered).await;
+        let offer = offer.expect("the ports are ready soon");
+        assert!(
+            offer.contains("127.0.0.1") && offer.contains("typ host"),
+            "{offer}"
+        );
         assert_eq!(suite(&mut bob).await, None);
     });
+}
+
+/// The next INVITE that comes.
+async fn invite(socket: &tokio::net::UdpSocket) -> (Message, SocketAddr) {
+    let mut buffer = vec![0; 8_192];
+    loop {
+        let (length, from) = socket.recv_from(&mut buffer).await.expect("an INVITE");
+        let message = Message::read(buffer[..length].to_vec().into()).expect("SIP");
+        if message.method() == Some(&Method::Invite) {
+            return (message, from);
+        }
+    }
 }

@@ -38,10 +38,10 @@ impl Baresip {
             account.transport(),
             account.server(),
         );
-        // Its checks of a path and its handshakes need RTP and RTCP on one port, as we have them.
+        // We have one handshake, that of RTP.
         let mux = match setup.media {
-            Media::Ice | Media::Dtls => "yes",
-            Media::Plain | Media::Sdes => "no",
+            Media::Dtls => "yes",
+            Media::Plain | Media::Sdes | Media::Ice => "no",
         };
         let settings = format!("sip_listen 127.0.0.1:0\nrtcp_mux {mux}\n");
         Baresip::with(&account, &settings, setup.codec, setup.sends, answers)
