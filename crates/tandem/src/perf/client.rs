@@ -157,8 +157,8 @@ Examples:
   tandem perf client udp:192.168.1.7 --bitrate 50M --size 172      RTP-sized datagrams
   tandem perf client udp:127.0.0.1 --bitrate unlimited --count 1000000
 
-Exit status: 0 measured (also when interrupted), 1 the server cannot be reached, or another
-failure, 2 usage error.";
+Exit status: 0 measured, 1 the server cannot be reached, or another failure, 2 usage error,
+130 interrupted: what was measured is shown and written.";
 
 /// What was asked for, for the document.
 #[derive(Clone, Debug, Serialize)]
@@ -256,6 +256,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     written.end()?;
     let mut errors = runs.iter().flat_map(|run| &run.errors).peekable();
     let status = match errors.peek() {
+        _ if runs.iter().any(|run| run.interrupted) => crate::interrupts::exit_code(),
         None => ExitCode::SUCCESS,
         Some(_) => ExitCode::FAILURE,
     };

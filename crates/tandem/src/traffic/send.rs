@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -22,9 +22,10 @@ use traffic::{
 
 use super::usage_error;
 use crate::demo::command_line;
+use crate::interrupts;
 use crate::pcap;
+use crate::perf::Carrier;
 use crate::perf::output::{self, Written, check_writable, print, print_line, width};
-use crate::perf::{Carrier, interrupts};
 use crate::target::measured;
 use crate::terminal::complain;
 use crate::values::{count, positive_duration};
@@ -133,8 +134,8 @@ Examples:
   tandem traffic send sctp --pattern random-on-off:1s,1.35s --rate 50 --seconds 60
   tandem traffic send udp --encryption none,aes-256-gcm,des-cfb --repeat 5 --seconds 3 --json cost.json
 
-Exit status: 0 measured (also when interrupted), 1 the receiver cannot be reached, or another
-failure, 2 usage error.";
+Exit status: 0 measured, 1 the receiver cannot be reached, or another failure, 2 usage error,
+130 interrupted: what was measured is shown and written.";
 
 /// A receiver somewhere, or one of our own.
 #[derive(Clone, Debug)]
@@ -192,7 +193,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Some(path) => Payload::file(path).context("cannot read --payload")?,
         None => Payload::pattern(arguments.seed),
     };
-    let stop = stop_signal()?;
+    let interrupted = interrupts::flag();
     let mut carrier = arguments.carrier.config(1, &["traffic", "send"])?;
     let (target, receiver) = match &arguments.target {
         Destination::Theirs(target) => (target.clone(), None),
@@ -227,7 +228,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let shown = Arc::new(output::Progress::new(None));
     let lines = Arc::clone(&shown);
     let runs = sender
-        .send(stop, move |progress| {
+        .send(Arc::clone(&interrupted), move |progress| {
             let label = labels.get(progress.run.saturating_sub(1));
             lines.line(&progress_line(
                 &progress,
@@ -242,7 +243,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         receiver.close().await;
     }
     show(&arguments, &config, runs, period)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(match interrupted.load(Ordering::Relaxed) {
+        true => interrupts::exit_code(),
+        false => ExitCode::SUCCESS,
+    })
 }
 
 /// Ends the program when the arguments make no sense together.
@@ -339,21 +343,6 @@ fn plans(arguments: &Arguments, payload: &Payload) -> Vec<RunPlan> {
         }
     }
     plans
-}
-
-/// Set by the first Ctrl-C; the second one ends the program.
-fn stop_signal() -> anyhow::Result<Arc<AtomicBool>> {
-    let mut interrupts = interrupts()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let signal = Arc::clone(&stop);
-    tokio::spawn(async move {
-        while interrupts.changed().await.is_ok() {
-            if signal.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        }
-    });
-    Ok(stop)
 }
 
 fn plan_line(config: &SenderConfig) -> String {

@@ -30,7 +30,8 @@ fn several_clients_are_served_at_once_and_too_many_are_refused() {
     );
     for client in &mut running {
         send_signal(client.id(), "INT");
-        assert!(client.wait(LONG).success(), "{}", client.output());
+        let status = client.wait(LONG);
+        assert_eq!(status.code(), Some(130), "{}", client.output());
     }
     server.measure("tcp", &["--count", "1"]);
 }
@@ -51,8 +52,9 @@ fn an_interrupt_gives_the_result_so_far() {
         let mut client = Peer::spawn(&mut server.client(transport, &options));
         client.wait_for_output("messages/s", LONG);
         send_signal(client.id(), "INT");
-        assert!(client.wait(LONG).success(), "{}", client.output());
+        let status = client.wait(LONG);
         let output = client.output();
+        assert_eq!(status.code(), Some(130), "{output}");
         assert!(output.contains("Goodput"), "{output}");
         assert!(output.contains("Interrupted"), "{output}");
     }
