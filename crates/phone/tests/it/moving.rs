@@ -1,5 +1,7 @@
 //! A phone whose host gets another address in a call: it is registered there, and the call goes on.
 
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -132,9 +134,8 @@ fn wait_for_packets(told: &Receiver<Told>, more: u64) {
     panic!("the other side hears nothing");
 }
 
-/// A call whose caller moves; the connections that the proxy had accepted before and afterwards.
-fn call(trial: Trial, change: impl Fn(&mut PhoneConfig)) -> Option<(u64, u64)> {
-    let transport = trial.transport;
+/// A host with the address of the proxy, and one with the phone's.
+fn hosts() -> Option<(Arc<Namespace>, Namespace)> {
     let (of_proxy, of_phone) = (Namespace::new()?, Namespace::new()?);
     of_proxy.join(&of_phone, LINK);
     for (host, address) in [(&of_proxy, PROXY), (&of_phone, BEFORE)] {
@@ -143,7 +144,18 @@ fn call(trial: Trial, change: impl Fn(&mut PhoneConfig)) -> Option<(u64, u64)> {
     }
     of_proxy.wait_for_links();
     of_phone.wait_for_links();
-    let of_proxy = Arc::new(of_proxy);
+    Some((Arc::new(of_proxy), of_phone))
+}
+
+fn move_to_other_address(host: &Namespace) {
+    host.ip(&format!("address del {BEFORE}/24 dev {LINK}"));
+    host.ip(&format!("address add {AFTER}/24 dev {LINK}"));
+}
+
+/// A call whose caller moves; the connections that the proxy had accepted before and afterwards.
+fn call(trial: Trial, change: impl Fn(&mut PhoneConfig)) -> Option<(u64, u64)> {
+    let transport = trial.transport;
+    let (of_proxy, of_phone) = hosts()?;
     let (tell, told) = channel();
     let (order, orders) = tokio::sync::mpsc::channel(1);
     let host = Arc::clone(&of_proxy);
@@ -169,8 +181,7 @@ fn call(trial: Trial, change: impl Fn(&mut PhoneConfig)) -> Option<(u64, u64)> {
         alice.dial("sip:bob@example.org").await;
         alice.answered().await;
         wait_for_packets(&told, 20);
-        of_phone.ip(&format!("address del {BEFORE}/24 dev {LINK}"));
-        of_phone.ip(&format!("address add {AFTER}/24 dev {LINK}"));
+        move_to_other_address(&of_phone);
         let (mut is_registered, mut moved) = (false, None);
         while !is_registered || moved.is_none() {
             let event = alice.wait_for(|event| match event {
@@ -234,6 +245,48 @@ fn a_call_over_tcp_goes_on_at_another_address_by_another_connection() {
     if let Some((before, after)) = call(trial, |_| {}) {
         assert_eq!(after, before + 1);
     }
+}
+
+#[test]
+fn a_call_that_nobody_has_responded_to_is_made_once_more_by_another_connection() {
+    let Some((of_callee, of_phone)) = hosts() else {
+        return;
+    };
+    let (tell, told) = channel();
+    let host = Arc::clone(&of_callee);
+    let callee = std::thread::spawn(move || {
+        host.enter();
+        let listener = TcpListener::bind((PROXY, 5_060)).expect("a port");
+        tell.send(String::new()).expect("the test waits");
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let (stream, _) = listener.accept().expect("a connection");
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            tell.send(head.join("\n")).expect("the test waits");
+            open.push(stream);
+        }
+    });
+    let next = || told.recv_timeout(Duration::from_secs(20)).expect("in time");
+    next();
+    of_phone.enter();
+    block_on(async {
+        let alice = Running::start("alice", Transport::Tcp, |config| {
+            config.net.listeners = vec![listener(Transport::Tcp, "0.0.0.0")];
+        });
+        alice.dial(&format!("sip:bob@{PROXY};transport=tcp")).await;
+        for address in [BEFORE, AFTER] {
+            let invite = next();
+            let mut lines = invite.lines();
+            let contact = lines.find(|line| line.starts_with("Contact:"));
+            assert!(invite.starts_with("INVITE "), "{invite}");
+            assert!(contact.is_some_and(|it| it.contains(address)), "{invite}");
+            if address == BEFORE {
+                move_to_other_address(&of_phone);
+            }
+        }
+    });
+    callee.join().expect("no panic");
 }
 
 #[test]
