@@ -177,11 +177,12 @@ impl WorkingDirectory {
         command
     }
 
-    /// Starts a program, so that a signal reaches it and not its shell.
+    /// Starts a program, so that a signal reaches it and not its shell. It does not ignore SIGINT, as what a shell without
+    /// job control runs in the background does, with all that this starts.
     fn spawn(&self, line: &str) -> Peer {
         let line = match line.contains('|') {
             true => line.to_owned(),
-            false => line.replacen("tandem ", "exec tandem ", 1),
+            false => line.replacen("tandem ", "exec env --default-signal=INT tandem ", 1),
         };
         Peer::spawn(&mut self.shell(&line))
     }
