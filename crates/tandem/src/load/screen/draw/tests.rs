@@ -92,19 +92,21 @@ fn a_large_terminal_has_more() {
     for said in ["Failures", "refused", "Seconds", "p99.9", "samples"] {
         assert!(large.contains(said), "{said} in\n{large}");
     }
-    // No column of the delays is cut: each is 8 wide, and a space before it.
+    // No column of the delays is cut: their names have 16, the numbers of samples 10, all others 8, and a space before each.
     let header = large.lines().find(|line| line.contains("p99.9")).unwrap();
     let names = ["samples", "mean", "p50", "p95", "p99", "p99.9", "max"];
     let ends = names.map(|name| {
         let at = header
             .find(&format!(" {name} "))
             .or(header.find(&format!(" {name}│")));
-        at.unwrap() + name.len()
+        at.unwrap() + 1 + name.len()
     });
     assert!(
         ends.windows(2).all(|pair| pair[1] - pair[0] == 9),
         "{large}"
     );
+    let first = header[..ends[0]].rsplit('│').next();
+    assert_eq!(first.map(str::len), Some(16 + 1 + 10), "{large}");
     // Each of the twelve seconds that are over.
     let seconds = large
         .lines()
